@@ -4,6 +4,7 @@ Environment variables that change the build, for developers:
   PYEXFAT_WERROR=1           every warning is an error
   PYEXFAT_SANITIZE=a,b       -fsanitize=a,b
   PYEXFAT_COVERAGE=1         count executed lines (gcov)
+  CC=clang                   another compiler
 Each variant has a build folder of its own, so that object files never mix.
 """
 
@@ -21,14 +22,16 @@ coverage = os.environ.get("PYEXFAT_COVERAGE") == "1"
 werror = os.environ.get("PYEXFAT_WERROR") == "1"
 free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
-variant = "-".join(filter(None, [sanitize.replace(",", "-"), "coverage" if coverage else ""]))
+compiler = os.path.basename(os.environ.get("CC", ""))
+parts = [compiler, sanitize.replace(",", "-"), "coverage" if coverage else ""]
+variant = "-".join(filter(None, parts))
 cflags = ["-std=c11", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra"]
 ldflags = ["-pthread"]
 if werror:
     # -isystem, because the strict flags are for our code and not for Python's headers.
     cflags += ["-isystem", sysconfig.get_path("include"), "-Wpedantic", "-Wconversion", "-Wshadow"]
     cflags += ["-Wstrict-prototypes", "-Werror"]
-if variant:
+if sanitize or coverage:
     cflags += ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer"]
 if sanitize:
     cflags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all"]
@@ -66,7 +69,7 @@ core = Extension(
 
 options: dict[str, dict[str, str]] = {}
 if variant:
-    options["build"] = {"build_base": f"build/{variant}"}
+    options["build"] = {"build_base": f"build/python-{variant}"}
 if not free_threaded:
     options["bdist_wheel"] = {"py_limited_api": "cp311"}
 

@@ -1,6 +1,7 @@
 """What every test may use: peers (tools of others that judge our images) and hypothesis profiles.
 
-A test whose peer is not installed is skipped, or fails where PYEXFAT_REQUIRE_PEERS=1 says that all of them must be there.
+A test whose peer is not installed is skipped, or fails where PYEXFAT_REQUIRE_PEERS=1 says that
+all of them must be there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from hypothesis import HealthCheck, settings
 
 _REPO = Path(__file__).resolve().parent.parent
 
+# Python started by a test must find the installed package, not the sources in the current folder.
+os.environ["PYTHONSAFEPATH"] = "1"
+
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, max_examples=200, print_blob=True)
 settings.register_profile("soak", deadline=None, max_examples=5000, print_blob=True)
@@ -26,7 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
 def missing(what: str) -> NoReturn:
-    """Ends the test because ``what`` is not on this machine: skipped, or failed where peers are required."""
+    """Ends the test for want of ``what``: skipped, or failed where peers are required."""
     if os.environ.get("PYEXFAT_REQUIRE_PEERS") == "1":
         pytest.fail(f"{what} is missing and PYEXFAT_REQUIRE_PEERS=1", pytrace=False)
     pytest.skip(f"{what} is missing")
