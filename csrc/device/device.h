@@ -3,6 +3,13 @@
  * A device is a row of sectors addressed by byte offset. Every operation is all or nothing and returns 0 or a negative
  * errno. The front functions below check bounds and alignment of the arguments, then call the implementation; callers never
  * use the table directly. Devices are reference-counted; each may be used by several threads.
+ *
+ * Writes to a device are one after the other, under its lock; reads of a file or of call-backs are not locked. A call-back
+ * that writes to the device it serves gets -EDEADLK. Callers hold nothing that a call-back may wait for (the GIL), in
+ * device_unref and device_close as well. Offsets and lengths are multiples of the sector size (-EINVAL); a read past
+ * the end is -EIO, a write past it -EINVAL; -EBADF when closed, -EROFS when read-only. A size that is not whole sectors is
+ * rounded down when the medium was there before, and -EINVAL where it is asked for. A device with branches is not resized
+ * (-EBUSY). All or nothing is as good as the medium: zeros that are written, and a disk that fails half-way, are not.
  */
 #ifndef PYEXFAT_DEVICE_DEVICE_H
 #define PYEXFAT_DEVICE_DEVICE_H
@@ -57,26 +64,37 @@ struct device_ops {
     /* Names an operation or object for the trace; NULL when not traced. */
     uint64_t (*begin)(struct device *d, const char *call, const char *path);
     uint64_t (*object)(struct device *d, const char *path);
+    /* Gives up what the system lent (a descriptor and its lock), once; under the lock; NULL: nothing to give up. */
+    void (*close)(struct device *d);
+    /* Branches only: keeps what offset, n of the store holds now, because it is about to change there. */
+    int (*preserve)(struct device *d, uint64_t offset, uint64_t n);
     void (*destroy)(struct device *d);                                   /* frees the implementation */
 };
+
+struct device_claim;
 
 struct device {
     const struct device_ops *ops;
     uint64_t size;
     uint32_t sector_size;
-    uint32_t flags;
+    uint32_t flags;            /* read with device_has: DEVICE_FRESH goes away at the first write */
     uint32_t refs;             /* atomic */
     uint32_t closed;           /* atomic: operations return -EBADF */
     struct device *below;      /* the device this one stands on, or NULL; a reference */
     uint64_t below_offset;     /* slice */
-    struct device *writer;     /* token of the volume that writes here (see device_claim) */
-    struct os_mutex *lock;     /* guards branches, writer and the implementation's own tables */
+    struct device_claim *claims; /* ranges that volumes write here (see device_claim) */
+    struct os_mutex *lock;     /* held while something is written; guards branches, claims and the branches' tables */
+    uint64_t owner;            /* atomic: the thread that holds lock, or 0 */
     struct device *branches;   /* children that need what is overwritten here, linked by next_branch */
     struct device *next_branch;
     char name[64];             /* for people: file name or kind */
 };
 
 /* ---- front ---- */
+static inline bool device_has(const struct device *d, uint32_t flag)
+{
+    return (__atomic_load_n(&d->flags, __ATOMIC_RELAXED) & flag) != 0;
+}
 int device_read(struct device *d, uint64_t offset, void *buffer, size_t n);
 int device_write(struct device *d, uint64_t offset, const void *buffer, size_t n, const struct device_tag *tag);
 int device_zero(struct device *d, uint64_t offset, uint64_t n, const struct device_tag *tag);
@@ -87,7 +105,9 @@ uint64_t device_begin(struct device *d, const char *call, const char *path);
 uint64_t device_object(struct device *d, const char *path);
 struct device *device_ref(struct device *d);
 void device_unref(struct device *d);   /* the last one destroys */
-int device_close(struct device *d);    /* flushes and refuses further use; the memory goes with the last reference */
+/* Flushes and refuses further use; a file gives up its descriptor and its lock, the memory goes with the last reference.
+ * What is below stays open. 0 when it was closed before. */
+int device_close(struct device *d);
 /* One writer at a time over the same bytes: -EBUSY when another volume writes d or what d stands on. */
 int device_claim(struct device *d);
 void device_release(struct device *d);
@@ -97,10 +117,10 @@ int device_file_open(const char *path, bool writable, bool create, uint32_t sect
 int device_file_adopt(int fd, bool writable, uint32_t sector_size, struct device **out);
 int device_memory_new(uint64_t size, uint32_t sector_size, struct device **out); /* sparse, zeros */
 size_t device_memory_held(struct device *d);                                       /* bytes of memory really held */
-/* Memory of somebody else, in place; release(owner) is called when the device is destroyed. */
+/* Memory of somebody else, in place; release(owner) is called when the device is destroyed, not when this call fails. */
 int device_buffer_new(void *memory, uint64_t size, bool writable, uint32_t sector_size, void (*release)(void *owner),
                       void *owner, struct device **out);
-/* Anything behind call-backs (Python objects). write NULL: read-only. */
+/* Anything behind call-backs (Python objects). write NULL: read-only; flush, resize and release may be NULL too. */
 struct device_callbacks {
     int (*read)(void *owner, uint64_t offset, void *buffer, size_t n);
     int (*write)(void *owner, uint64_t offset, const void *buffer, size_t n);

@@ -1,0 +1,36 @@
+/* What the kinds of device share; for csrc/device only. */
+#ifndef PYEXFAT_DEVICE_INTERNAL_H
+#define PYEXFAT_DEVICE_INTERNAL_H
+
+#include "device/device.h"
+
+/* Fills in the common part of a new device with one reference; takes a reference to below (may be NULL).
+ * -EINVAL: the sector size is not one of 512 to 4096. On failure nothing is held. */
+int device_setup(struct device *d, const struct device_ops *ops, struct device *below, uint64_t size,
+                 uint32_t sector_size, uint32_t flags, const char *name);
+
+/* The lock of a device: always one device at a time or from the upper to the lower one. */
+int device_lock(struct device *d); /* -EDEADLK: this thread holds it already */
+void device_unlock(struct device *d);
+
+/* Does d hand everything to what is below (slice, recorder, faults)? */
+static inline bool device_is_shim(const struct device *d)
+{
+    return d->below && !d->ops->preserve;
+}
+
+/* The device that holds the bytes of d, below all shims; *offset is where d begins in it. */
+struct device *device_store(struct device *d, uint64_t *offset);
+
+/* Flags that a shim has from what is below it. */
+static inline uint32_t device_shim_flags(const struct device *below)
+{
+    return __atomic_load_n(&below->flags, __ATOMIC_RELAXED) & ~(uint32_t)DEVICE_FRESH;
+}
+
+static inline bool device_is_closed(const struct device *d)
+{
+    return __atomic_load_n(&d->closed, __ATOMIC_ACQUIRE) != 0;
+}
+
+#endif
