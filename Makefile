@@ -30,6 +30,7 @@ core    := $(sort $(shell find csrc -name '*.c' -not -path 'csrc/python/*'))
 tests   := $(sort $(wildcard tests/c/test_*.c))
 support := $(filter-out $(tests),$(sort $(wildcard tests/c/*.c)))
 fuzzers := $(sort $(wildcard fuzz/fuzz_*.c))
+driver  := $(filter-out $(fuzzers),$(sort $(wildcard fuzz/*.c)))
 
 objects  = $(patsubst %.c,$(out)/%.o,$(1))
 lib     := $(out)/libpyexfat.a
@@ -59,7 +60,7 @@ fuzz:
 
 fuzz-programs: $(targets)
 
-$(targets): $(out)/fuzz/%: $(out)/fuzz/%.o $(lib)
+$(targets): $(out)/fuzz/%: $(out)/fuzz/%.o $(call objects,$(driver)) $(lib)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDFLAGS)
 
@@ -68,4 +69,4 @@ clean:
 
 .PHONY: all ctest fuzz fuzz-programs clean
 .SECONDARY:
--include $(patsubst %.o,%.d,$(call objects,$(core) $(tests) $(support) $(fuzzers)))
+-include $(patsubst %.o,%.d,$(call objects,$(core) $(tests) $(support) $(fuzzers) $(driver)))

@@ -49,8 +49,7 @@ build_free_threaded() {
         build-essential pkgconf zlib1g-dev libffi-dev libssl-dev libbz2-dev liblzma-dev libsqlite3-dev
     debian_source "$dir" python3.13 trixie
     mkdir "$dir/tree"
-    tar -xf "$dir"/source/python3.13_*.orig.tar.* --strip-components=1 -C "$dir/tree" \
-        --exclude='*.asc'
+    tar -xf "$dir"/source/python3.13_*.orig.tar.xz --strip-components=1 -C "$dir/tree"
     (cd "$dir/tree" &&
         ./configure -q --disable-gil --prefix="$prefix" --disable-test-modules &&
         make -s -j"$(nproc)" && make -s install)

@@ -178,24 +178,32 @@ step_coverage() {
     sed -n 's/^TOTAL */@@ line coverage of csrc: lines, executed, share: /p' "$logs/coverage.txt"
 }
 
+# fuzz NAME ARGUMENTS…: one libFuzzer program for a while; what it finds is left in build/ci.
+fuzz() {
+    local name=$1
+    shift
+    mkdir -p "build/corpus/$name"
+    "build/fuzzer-no-link-address-undefined/fuzz/$name" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=20 \
+        -rss_limit_mb=1024 -artifact_prefix="$logs/$name-" -print_final_stats=1 "$@" >"$logs/$name.log" 2>&1 ||
+        { tail -n 60 "$logs/$name.log"; return 1; }
+    echo "@@ $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/$name.log") inputs"
+}
+
 step_fuzz() {
     make -s -j"$jobs" fuzz
-    local seeds=$logs/seeds target name
+    local seeds=$logs/seeds patches images
     rm -rf "$seeds"
     mkdir -p "$seeds"
-    for size in 1 2 8; do
-        truncate -s "${size}M" "$seeds/$size.img"
-        mkfs.exfat -c 4096 -b 64K "$seeds/$size.img" >/dev/null
+    for cluster in 512 4096 65536; do
+        truncate -s 1M "$seeds/$cluster.img"
+        mkfs.exfat -c "$cluster" -b 64K "$seeds/$cluster.img"
     done
-    for target in build/fuzzer-no-link-address-undefined/fuzz/fuzz_*; do
-        [ -x "$target" ] || continue
-        name=$(basename "$target")
-        mkdir -p "build/corpus/$name"
-        "$target" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=20 -rss_limit_mb=1024 -max_len=4194304 \
-            -artifact_prefix="$logs/" -print_final_stats=1 "build/corpus/$name" "$seeds" 2>&1 |
-            tee "$logs/$name.log"
-        echo "@@ $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/$name.log") inputs"
-    done
+    fuzz fuzz_patch -max_len=2000 build/corpus/fuzz_patch &
+    patches=$!
+    fuzz fuzz_image -max_len=1048576 build/corpus/fuzz_image "$seeds" &
+    images=$!
+    wait "$patches"
+    wait "$images"
 }
 
 # The concurrency tests with no GIL at all.
