@@ -1,0 +1,338 @@
+/* A volume's life, and the frame around every call: lock, operation number, and what the sync mode
+ * asks for at the end.
+ *
+ * Calls take the lock, so a close waits for calls under way, and what comes later gets -EBADF. The
+ * last reference frees the memory. Write-back errors are told to the call in which they happen;
+ * what happens where no call waits (a handle that is dropped) is told to the next one. Either way
+ * the volume stays marked dirty.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/os.h"
+#include "volume/internal.h"
+
+/* ---- frame ---- */
+
+int volume_enter(struct volume *v, const char *call, const char *path, struct base_error *e)
+{
+    uint64_t self = os_thread_id();
+    /* A device that is Python code may call back into the volume it serves. */
+    if (__atomic_load_n(&v->owner, __ATOMIC_RELAXED) == self)
+        return -EDEADLK;
+    os_mutex_lock(v->lock);
+    if (v->closed) {
+        os_mutex_unlock(v->lock);
+        return -EBADF;
+    }
+    __atomic_store_n(&v->owner, self, __ATOMIC_RELAXED);
+    v->error = e ? e : &v->own_error;
+    base_error_clear(v->error);
+    v->counters.operations++;
+    uint64_t op = ++v->op, object = 0;
+    if (v->device->flags & DEVICE_TRACED) {
+        op = device_begin(v->device, call, path);
+        object = *path ? device_object(v->device, path) : 0;
+    }
+    cache_set_operation(v->cache, op, object);
+    return 0;
+}
+
+static void unlock(struct volume *v)
+{
+    v->error = NULL;
+    __atomic_store_n(&v->owner, 0, __ATOMIC_RELAXED);
+    os_mutex_unlock(v->lock);
+}
+
+int volume_enter_change(struct volume *v, const char *call, const char *path, struct base_error *e)
+{
+    int rc = volume_enter(v, call, path, e);
+    if (rc == 0 && !v->writable) {
+        unlock(v);
+        rc = -EROFS;
+    }
+    return rc;
+}
+
+void volume_defer(struct volume *v, int rc)
+{
+    if (rc >= 0)
+        return;
+    v->failed = true;
+    if (v->deferred == 0)
+        v->deferred = rc;
+}
+
+int volume_write_back(struct volume *v, bool clean)
+{
+    int rc = volume_write_dirty_nodes(v);
+    int r = v->driver->sync(v, clean && !v->failed);
+    rc = rc < 0 ? rc : r;
+    if (rc < 0)
+        v->failed = true;
+    return rc;
+}
+
+int volume_end_of_change(struct volume *v, enum volume_change change)
+{
+    int rc = 0;
+    if (change == VOLUME_UNCHANGED || v->sync == VOLUME_LAZY || !v->writable)
+        return 0;
+    if (v->sync == VOLUME_SYNC)
+        return volume_write_back(v, false);
+    if (change != VOLUME_CHANGED_DIRECTORY)
+        return 0;
+    rc = volume_write_changed_nodes(v);
+    int r = cache_commit(v->cache, CACHE_REMOVAL, true);
+    rc = rc < 0 ? rc : r;
+    if (rc < 0)
+        v->failed = true;
+    return rc;
+}
+
+int volume_leave(struct volume *v, enum volume_change change, int rc)
+{
+    volume_handles_reap(v);
+    if (v->idle_count > volume_idle_limit(v))
+        volume_nodes_trim(v, volume_idle_limit(v));
+    int r = volume_end_of_change(v, change);
+    if (rc >= 0 && r < 0)
+        rc = r;
+    r = cache_balance(v->cache);
+    if (r < 0) {
+        v->failed = v->failed || v->writable;
+        rc = rc < 0 ? rc : r;
+    }
+    if (v->deferred < 0 && rc >= 0) {
+        rc = v->deferred;
+        v->deferred = 0;
+    }
+    unlock(v);
+    volume_reap_if_free(v);
+    return rc;
+}
+
+void volume_reap_if_free(struct volume *v)
+{
+    while (__atomic_load_n(&v->doomed, __ATOMIC_SEQ_CST) && os_mutex_trylock(v->lock)) {
+        __atomic_store_n(&v->owner, os_thread_id(), __ATOMIC_RELAXED);
+        v->error = &v->own_error;
+        base_error_clear(v->error);
+        if (!v->closed)
+            cache_set_operation(v->cache, ++v->op, 0);
+        volume_handles_reap(v);
+        unlock(v);
+    }
+}
+
+/* ---- budgets ---- */
+
+/* However small the budget is, the blocks that one operation holds have room. */
+enum { CACHE_LEAST = 64 << 10 };
+
+static size_t budget_part(const struct volume *v, uint64_t parts)
+{
+    return (size_t)base_min(v->policy.memory_budget / parts, SIZE_MAX);
+}
+
+static size_t cache_part(const struct volume *v)
+{
+    return (size_t)base_max(budget_part(v, 4), CACHE_LEAST);
+}
+
+static struct names_policy names_part(const struct volume_policy *p)
+{
+    struct names_policy n = {.filter = p->name_filter,
+                             .index = p->name_index,
+                             .holes = p->empty_hint == VOLUME_HINT_RETAINED};
+    return n;
+}
+
+/* A quarter for blocks, half for names; the driver's own tables take from the rest. */
+void volume_divide_budget(struct volume *v)
+{
+    struct names_policy names = names_part(&v->policy);
+    cache_set_budget(v->cache, cache_part(v));
+    names_cache_set_policy(v->names, &names);
+    names_cache_set_budget(v->names, budget_part(v, 2));
+    v->driver->budget_changed(v);
+}
+
+/* ---- opening ---- */
+
+void volume_options_init(struct volume_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->sync = VOLUME_LAZY;
+    o->policy = (struct volume_policy){.empty_hint = VOLUME_HINT_RETAINED,
+                                       .name_filter = true,
+                                       .name_index = true,
+                                       .entry_sync = VOLUME_SYNC_SET,
+                                       .preallocate = true,
+                                       .free_scan = VOLUME_SCAN_INDEX,
+                                       .memory_budget = VOLUME_MEMORY_BUDGET_DEFAULT};
+}
+
+static struct volume *volume_new(struct device *d, const struct volume_options *o)
+{
+    struct volume *v = calloc(1, sizeof *v);
+    struct os_mutex *lock = v ? os_mutex_new() : NULL;
+    if (!lock) {
+        free(v);
+        return NULL;
+    }
+    v->lock = lock;
+    v->refs = 1;
+    v->device = device_ref(d);
+    env_init_system(&v->own_env);
+    v->env = o->env ? o->env : &v->own_env;
+    v->pool = o->pool ? names_pool_ref(o->pool) : NULL;
+    v->policy = o->policy;
+    v->sync = o->sync;
+    v->utc_offset = o->utc_offset;
+    v->writable = o->writable;
+    v->from_backup = o->use_backup;
+    base_map_init(&v->nodes);
+    return v;
+}
+
+static int mount(struct volume *v)
+{
+    struct names_policy names = names_part(&v->policy);
+    uint64_t op = ++v->op;
+    int rc = cache_open(v->device, cache_part(v), &v->counters.cache, &v->cache);
+    if (rc < 0)
+        return rc;
+    v->names = names_cache_new(v->pool, budget_part(v, 2), &names, &v->counters.names);
+    if (!v->names)
+        return -ENOMEM;
+    if (v->device->flags & DEVICE_TRACED)
+        op = device_begin(v->device, "open", "");
+    cache_set_operation(v->cache, op, 0);
+    return v->driver->mount(v);
+}
+
+/* Frees everything but the structure and its lock. Writes nothing. */
+static void end(struct volume *v)
+{
+    v->ending = true;
+    volume_handles_reap(v);
+    volume_handles_detach(v);
+    volume_walk_forget(v);
+    volume_nodes_end(v);
+    if (v->private)
+        v->driver->unmount(v);
+    v->private = NULL;
+    if (v->names)
+        names_cache_delete(v->names);
+    if (v->cache)
+        cache_close(v->cache);
+    v->names = NULL;
+    v->cache = NULL;
+    if (v->pool)
+        names_pool_unref(v->pool);
+    if (v->claimed)
+        device_release(v->device);
+    v->claimed = false;
+    base_map_free(&v->nodes);
+    v->closed = true;
+}
+
+static void destroy(struct volume *v)
+{
+    device_unref(v->device);
+    os_mutex_delete(v->lock);
+    free(v);
+}
+
+int volume_open(struct device *d, const char *fs, const struct volume_options *o,
+                struct volume **out, struct base_error *e)
+{
+    const struct volume_driver *driver = NULL;
+    *out = NULL;
+    base_error_clear(e);
+    if (o->writable && o->use_backup)
+        return base_bad_argument(e, "backup", "a backup boot region is for reading only");
+    if (o->writable && (d->flags & DEVICE_READONLY))
+        return -EROFS;
+    struct volume *v = volume_new(d, o);
+    if (!v)
+        return -ENOMEM;
+    v->error = e ? e : &v->own_error;
+    int rc = o->writable ? device_claim(d) : 0;
+    v->claimed = o->writable && rc == 0;
+    if (rc == 0)
+        rc = volume_find_driver(d, fs, o->use_backup, &driver, e);
+    v->driver = driver;
+    if (rc == 0)
+        rc = mount(v);
+    v->error = NULL;
+    if (rc < 0) {
+        end(v);
+        destroy(v);
+        return rc;
+    }
+    *out = v;
+    return 0;
+}
+
+/* ---- ending ---- */
+
+static int close_writing(struct volume *v)
+{
+    volume_handles_reap(v);
+    volume_handles_detach(v);
+    int rc = volume_write_back(v, true);
+    int r = cache_commit(v->cache, CACHE_CLEAN, true);
+    rc = rc < 0 ? rc : r;
+    return rc < 0 ? rc : v->deferred;
+}
+
+int volume_close(struct volume *v, struct base_error *e)
+{
+    int rc = volume_enter(v, "close", "", e);
+    if (rc < 0)
+        return rc == -EBADF ? 0 : rc;
+    if (v->writable)
+        rc = close_writing(v);
+    end(v);
+    unlock(v);
+    return rc;
+}
+
+int volume_abandon(struct volume *v)
+{
+    int rc = volume_enter(v, "abandon", "", NULL);
+    if (rc < 0)
+        return rc == -EBADF ? 0 : rc;
+    end(v);
+    unlock(v);
+    return 0;
+}
+
+struct volume *volume_ref(struct volume *v)
+{
+    __atomic_add_fetch(&v->refs, 1, __ATOMIC_RELAXED);
+    return v;
+}
+
+void volume_unref(struct volume *v)
+{
+    if (__atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    if (!v->closed)
+        volume_abandon(v);
+    destroy(v);
+}
+
+int volume_sync(struct volume *v, struct base_error *e)
+{
+    int rc = volume_enter(v, "sync", "", e);
+    if (rc < 0)
+        return rc;
+    if (v->writable)
+        rc = volume_write_back(v, false);
+    return volume_leave(v, VOLUME_UNCHANGED, rc);
+}
