@@ -234,7 +234,7 @@ int cache_zero_data(struct cache *c, uint64_t offset, uint64_t n)
     if (!cache_range_ok(c, offset, n)) {
         return -EINVAL;
     }
-    bool cheap = (c->device->flags & DEVICE_CHEAP_ZERO) != 0 && start < end;
+    bool cheap = device_has(c->device, DEVICE_CHEAP_ZERO) && start < end;
     if (start >= end || end - start < (cheap ? c->block_size : CACHE_FRESH_MAX)) {
         return zero_blocks(c, offset, n);
     }
@@ -299,7 +299,7 @@ int cache_write_fresh_zeros(struct cache *c, uint64_t offset, uint64_t n,
     if (!cache_range_ok(c, offset, n) || ((offset | n) & (c->sector_size - 1)) != 0) {
         return -EINVAL;
     }
-    bool cheap = (c->device->flags & DEVICE_CHEAP_ZERO) != 0;
+    bool cheap = device_has(c->device, DEVICE_CHEAP_ZERO);
     if (cheap || n > CACHE_FRESH_MAX) {
         int r = n > 0 ? zero_direct(c, offset, n, what) : 0;
         if (r == 0 && n <= CACHE_FRESH_MAX) {
@@ -334,7 +334,7 @@ int cache_discard(struct cache *c, uint64_t offset, uint64_t n)
         return -EINVAL;
     }
     cache_forget(c, offset, n);
-    if ((c->device->flags & DEVICE_DISCARDS) == 0 || n == 0) {
+    if (!device_has(c->device, DEVICE_DISCARDS) || n == 0) {
         return 0;
     }
     int r = device_discard(c->device, offset, n, &tag);

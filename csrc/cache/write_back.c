@@ -51,7 +51,7 @@ int cache_device_zero(struct cache *c, uint64_t offset, uint64_t n, enum cache_t
 {
     c->unflushed |= 1u << tier;
     int r = device_zero(c->device, offset, n, tag);
-    if (r == 0 && (c->device->flags & DEVICE_CHEAP_ZERO) != 0) {
+    if (r == 0 && device_has(c->device, DEVICE_CHEAP_ZERO)) {
         c->counters->bytes_zeroed += n;
     } else if (r == 0) {
         count_write(c, tag->structure, n);

@@ -87,8 +87,11 @@ size_t names_filter_bits_set(const struct names_dir *d);
 void names_hole_add(struct names_dir *d, uint32_t position, uint32_t count); /* joins neighbours */
 bool names_hole_take(struct names_dir *d, uint32_t need, uint32_t *position, uint32_t *count); /* the whole run, removed */
 void names_hole_cut(struct names_dir *d, uint32_t position, uint32_t count); /* these entries are used now */
-void names_holes_known(struct names_dir *d); /* a complete walk has just reported every run */
+/* A complete walk has just reported every run (names_holes_drop before it: what was forgotten up to here then does not count). */
+void names_holes_known(struct names_dir *d);
 bool names_holes_complete(const struct names_dir *d);
+/* The same for runs of at least `need` entries: no walk will find one that the list does not have. */
+bool names_holes_complete_for(const struct names_dir *d, uint32_t need);
 uint32_t names_holes_largest(const struct names_dir *d);
 void names_holes_drop(struct names_dir *d);
 
