@@ -80,7 +80,9 @@ bool names_build_begin(struct names_dir *d, uint32_t entries)
         d->building_filter = names_filter_make(d, names_filter_size(entries));
     }
     d->building_index = index_worth_building(d, entries);
-    d->refused_at = entries;
+    if (d->building_index) {
+        d->refused_at = entries; /* if it is */
+    }
     return d->building_filter || d->building_index;
 }
 

@@ -44,6 +44,7 @@ struct names_holes {
 struct names_dir {
     struct names_cache *cache;
     struct names_dir *prev, *next; /* in the LRU while it holds anything */
+    struct names_dir *all_prev, *all_next;
     bool linked;
     uint32_t uses;
     size_t held;

@@ -21,6 +21,7 @@ struct names_cache {
     size_t budget, held, peak;
     size_t busy;                       /* held by directories in use */
     struct names_dir *recent, *oldest; /* the LRU */
+    struct names_dir *all;
 };
 
 /* ---- pool ---- */
@@ -231,6 +232,22 @@ void names_cache_set_budget(struct names_cache *c, size_t budget)
     enforce(c);
 }
 
+void names_cache_set_policy(struct names_cache *c, const struct names_policy *policy)
+{
+    c->policy = *policy;
+    for (struct names_dir *d = c->all; d != NULL; d = d->all_next) {
+        if (!policy->filter) {
+            names_filter_free(d);
+        }
+        if (!policy->index) {
+            names_index_free(d);
+        }
+        if (!policy->holes) {
+            names_holes_free(d);
+        }
+    }
+}
+
 size_t names_cache_held(const struct names_cache *c)
 {
     return c->held;
@@ -261,6 +278,11 @@ struct names_dir *names_dir_new(struct names_cache *c)
     struct names_dir *d = calloc(1, sizeof *d);
     if (d != NULL) {
         d->cache = c;
+        d->all_next = c->all;
+        if (c->all != NULL) {
+            c->all->all_prev = d;
+        }
+        c->all = d;
     }
     return d;
 }
@@ -271,6 +293,10 @@ void names_dir_delete(struct names_dir *d)
         unlink_dir(d->cache, d);
         d->filter_complete = d->index_complete = false; /* closed, which is no loss to be counted */
         names_dir_free_tables(d);
+        *(d->all_prev != NULL ? &d->all_prev->all_next : &d->cache->all) = d->all_next;
+        if (d->all_next != NULL) {
+            d->all_next->all_prev = d->all_prev;
+        }
         free(d);
     }
 }
