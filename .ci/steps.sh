@@ -70,7 +70,7 @@ step_peers() {
         dir=$(mktemp -d)
         echo 'echo guest kernel $(uname -r)' >"$dir/script"
         truncate -s 1M "$dir/disk"
-        bash "$guest" "$dir/script" "$dir/disk" | sed 's/^/@@ /'
+        PATH=$PWD/tests/guest:$PATH bash "$guest" "$dir/script" "$dir/disk" | sed 's/^/@@ /'
         rm -r "$dir"
     else
         echo "@@ no shared folder: tests against the collected images and the guest kernel are skipped"

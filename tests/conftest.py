@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +20,10 @@ _REPO = Path(__file__).resolve().parent.parent
 
 # Python started by a test must find the installed package, not the sources in the current folder.
 os.environ["PYTHONSAFEPATH"] = "1"
+# Some distributions keep mkfs and losetup out of the ordinary user's path.
+os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+if shutil.which("qemu-system-x86_64"):
+    os.environ["PATH"] = os.pathsep.join([str(_REPO / "tests" / "guest"), os.environ["PATH"]])
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, max_examples=200, print_blob=True)
@@ -38,8 +44,7 @@ def missing(what: str) -> NoReturn:
 
 def require_tool(name: str) -> str:
     """The full path of the program ``name``; the test ends where it is not installed."""
-    path = os.environ.get("PATH", os.defpath) + os.pathsep + "/usr/sbin:/sbin"
-    found = shutil.which(name, path=path)
+    found = shutil.which(name)
     return found if found is not None else missing(name)
 
 
@@ -60,9 +65,24 @@ def require_shared(*parts: str) -> Path:
     return path
 
 
-def require_guest() -> Path:
-    """The program that runs a script in a real Linux kernel with images attached."""
+def run_guest(script: str, *images: Path, seconds: int = 300) -> str:
+    """What ``script`` prints when a real Linux kernel runs it with ``images`` as /dev/vda, …
+
+    The script runs as root under busybox sh; changes are written to the images. Takes some ten
+    seconds of emulation, so a test does all it has to ask in one run (and is marked ``guest``).
+
+    Raises:
+        AssertionError: the script ended with another status than 0, or the guest did not start.
+    """
     guest = require_shared("oracle", "linux-guest")
-    for tool in ("qemu-system-x86_64", "busybox", "cpio"):
+    for tool in ("qemu-system-x86_64", "busybox", "cpio", "xz"):
         require_tool(tool)
-    return guest
+    with tempfile.NamedTemporaryFile("w", suffix=".sh", encoding="utf-8") as file:
+        file.write(script)
+        file.flush()
+        command = ["bash", str(guest), "-t", str(seconds), file.name, *map(str, images)]
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
