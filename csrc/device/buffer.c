@@ -87,7 +87,7 @@ int device_buffer_new(void *memory, uint64_t size, bool writable, uint32_t secto
     }
     b->lock = os_mutex_new();
     if (!b->lock) {
-        os_mutex_delete(b->d.lock);
+        device_setup_undo(&b->d);
         free(b);
         return -ENOMEM;
     }

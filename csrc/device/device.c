@@ -62,6 +62,12 @@ int device_setup(struct device *d, const struct device_ops *ops, struct device *
     return 0;
 }
 
+void device_setup_undo(struct device *d)
+{
+    os_mutex_delete(d->lock);
+    device_unref(d->below);
+}
+
 struct device *device_ref(struct device *d)
 {
     __atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
@@ -170,6 +176,40 @@ int device_read(struct device *d, uint64_t offset, void *buffer, size_t n)
     return d->ops->read(d, offset, buffer, n);
 }
 
+/* One more reference, unless the last one is gone and the device is on its way out. */
+static bool ref_if_alive(struct device *d)
+{
+    uint32_t refs = __atomic_load_n(&d->refs, __ATOMIC_RELAXED);
+
+    while (refs != 0) {
+        if (__atomic_compare_exchange_n(&d->refs, &refs, refs + 1, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int device_preserve(struct device *d, uint64_t offset, uint64_t n)
+{
+    struct device *b = d->branches;
+    int rc = 0;
+
+    while (b && rc == 0) {
+        struct device *next;
+        /* A reference, because a call-back may drop the branch that it is read for. */
+        bool alive = ref_if_alive(b);
+
+        rc = alive ? b->ops->preserve(b, offset, n) : 0;
+        next = b->next_branch;
+        if (alive) {
+            device_unref(b);
+        }
+        b = next;
+    }
+    return rc;
+}
+
 /* Takes the lock to change offset, n. On success it is held and every branch has what it needs. */
 static int begin_change(struct device *d, uint64_t offset, uint64_t n)
 {
@@ -178,12 +218,7 @@ static int begin_change(struct device *d, uint64_t offset, uint64_t n)
     if (rc) {
         return rc;
     }
-    if (device_is_closed(d)) {
-        rc = -EBADF;
-    }
-    for (struct device *b = d->branches; b && rc == 0; b = b->next_branch) {
-        rc = b->ops->preserve(b, offset, n);
-    }
+    rc = device_is_closed(d) ? -EBADF : device_preserve(d, offset, n);
     if (rc) {
         device_unlock(d);
         return rc;

@@ -136,7 +136,7 @@ int device_slice_new(struct device *below, uint64_t offset, uint64_t length, str
 int device_branch_new(struct device *below, struct device **out);
 int device_branch_commit(struct device *branch);  /* writes the changes to the parent and empties the branch */
 int device_branch_discard(struct device *branch); /* forgets the changes (roll back to the parent as it is now) */
-uint64_t device_branch_changed(struct device *branch); /* bytes held */
+uint64_t device_branch_changed(struct device *branch); /* bytes that a commit would write or zero */
 
 /* Recorder: passes everything through and keeps an ordered log. */
 enum device_log_kind { DEVICE_LOG_WRITE = 1, DEVICE_LOG_ZERO, DEVICE_LOG_DISCARD, DEVICE_LOG_FLUSH };

@@ -9,6 +9,9 @@
 int device_setup(struct device *d, const struct device_ops *ops, struct device *below, uint64_t size,
                  uint32_t sector_size, uint32_t flags, const char *name);
 
+/* Takes device_setup back, for a device that nobody else has seen. */
+void device_setup_undo(struct device *d);
+
 /* The lock of a device: always one device at a time or from the upper to the lower one. */
 int device_lock(struct device *d); /* -EDEADLK: this thread holds it already */
 void device_unlock(struct device *d);
@@ -21,6 +24,9 @@ static inline bool device_is_shim(const struct device *d)
 
 /* The device that holds the bytes of d, below all shims; *offset is where d begins in it. */
 struct device *device_store(struct device *d, uint64_t *offset);
+
+/* Has every branch of d keep what offset, n holds now. The lock of d is held. */
+int device_preserve(struct device *d, uint64_t offset, uint64_t n);
 
 /* Flags that a shim has from what is below it. */
 static inline uint32_t device_shim_flags(const struct device *below)

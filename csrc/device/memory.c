@@ -1,15 +1,14 @@
 /* Sparse memory. Chunks that were never written, or were zeroed whole, are not there and read as
  * zeros; so a device of any size is made at once and costs what was written to it. */
-#include "base/bytes.h"
-#include "base/map.h"
 #include "base/os.h"
+#include "device/chunks.h"
 #include "device/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 4096u
+#define CHUNK DEVICE_CHUNK
 
 struct memory {
     struct device d;
@@ -22,13 +21,6 @@ static struct memory *memory_of(struct device *d)
     return (struct memory *)d;
 }
 
-/* The part of offset, n that lies in one chunk, and where in the chunk it begins. */
-static size_t part_of(uint64_t offset, uint64_t n, size_t *start)
-{
-    *start = (size_t)(offset % CHUNK);
-    return (size_t)base_min(n, CHUNK - *start);
-}
-
 static int memory_read(struct device *d, uint64_t offset, void *buffer, size_t n)
 {
     struct memory *m = memory_of(d);
@@ -36,7 +28,7 @@ static int memory_read(struct device *d, uint64_t offset, void *buffer, size_t n
 
     os_mutex_lock(m->lock);
     while (n > 0) {
-        size_t start, part = part_of(offset, n, &start);
+        size_t start, part = device_chunk_part(offset, n, &start);
         const uint8_t *chunk = base_map_get(&m->chunks, offset / CHUNK);
 
         if (chunk) {
@@ -82,7 +74,7 @@ static int memory_write(struct device *d, uint64_t offset, const void *buffer, s
     os_mutex_lock(m->lock);
     rc = make_chunks(m, offset, n);
     while (rc == 0 && n > 0) {
-        size_t start, part = part_of(offset, n, &start);
+        size_t start, part = device_chunk_part(offset, n, &start);
         uint8_t *chunk = base_map_get(&m->chunks, offset / CHUNK);
 
         memcpy(chunk + start, in, part);
@@ -92,39 +84,6 @@ static int memory_write(struct device *d, uint64_t offset, const void *buffer, s
     }
     os_mutex_unlock(m->lock);
     return rc;
-}
-
-/* Drops the chunks first..last-1. When these are more than there are chunks, by going through those
- * that there are: they move to a new table, since a table cannot shrink while it is read. */
-static int drop_chunks(struct memory *m, uint64_t first, uint64_t last)
-{
-    struct base_map kept;
-    size_t cursor = 0;
-    uint64_t key;
-    void *chunk;
-
-    if (last - first <= m->chunks.count) {
-        for (uint64_t k = first; k < last; k++) {
-            free(base_map_remove(&m->chunks, k));
-        }
-        return 0;
-    }
-    base_map_init(&kept);
-    while ((chunk = base_map_next(&m->chunks, &cursor, &key))) {
-        if ((key < first || key >= last) && base_map_put(&kept, key, chunk) != 0) {
-            base_map_free(&kept);
-            return -ENOMEM;
-        }
-    }
-    cursor = 0;
-    while ((chunk = base_map_next(&m->chunks, &cursor, &key))) {
-        if (key >= first && key < last) {
-            free(chunk);
-        }
-    }
-    base_map_free(&m->chunks);
-    m->chunks = kept;
-    return 0;
 }
 
 static void clear_part(struct memory *m, uint64_t offset, uint64_t end)
@@ -145,7 +104,7 @@ static int zero_range(struct memory *m, uint64_t offset, uint64_t end)
         clear_part(m, offset, end);
         return 0;
     }
-    rc = first < last ? drop_chunks(m, first, last) : 0;
+    rc = device_chunks_drop(&m->chunks, first, last, free);
     if (rc == 0) {
         clear_part(m, offset, first * CHUNK);
         clear_part(m, last * CHUNK, end);
@@ -173,13 +132,8 @@ static int memory_resize(struct device *d, uint64_t size)
 static void memory_destroy(struct device *d)
 {
     struct memory *m = memory_of(d);
-    size_t cursor = 0;
-    void *chunk;
 
-    while ((chunk = base_map_next(&m->chunks, &cursor, NULL))) {
-        free(chunk);
-    }
-    base_map_free(&m->chunks);
+    device_chunks_drop_all(&m->chunks, free);
     os_mutex_delete(m->lock);
     free(m);
 }
@@ -217,7 +171,7 @@ int device_memory_new(uint64_t size, uint32_t sector_size, struct device **out)
     base_map_init(&m->chunks);
     m->lock = os_mutex_new();
     if (!m->lock) {
-        os_mutex_delete(m->d.lock);
+        device_setup_undo(&m->d);
         free(m);
         return -ENOMEM;
     }
