@@ -192,6 +192,16 @@ void volume_nodes_end(struct volume *v)
         volume_node_unref(v->root);
     v->root = NULL;
     volume_nodes_trim(v, 0);
+    /* What a driver still refers to goes in any order: by now a node is memory and nothing else. */
+    struct volume_node *node;
+    size_t cursor = 0;
+    uint64_t key;
+    while ((node = base_map_next(&v->nodes, &cursor, &key)) != NULL) {
+        int rc = 0;
+        node->parent = NULL;
+        node_free(node, &rc);
+        cursor = 0;
+    }
 }
 
 void volume_node_removed(struct volume_node *node)
