@@ -140,7 +140,8 @@ void os_random(void *buffer, size_t n)
 /* ---- what a descriptor is ---- */
 
 #ifdef __linux__
-/* A number from the queue folder of a disk, or of the disk that a partition is on; 0 when unknown. */
+/* A number from the queue folder of a disk, or of the disk that a partition is on; 0 when unknown.
+ */
 static uint64_t queue_limit(dev_t device, const char *limit)
 {
     static const char *const place[] = {"", "../"};
@@ -150,8 +151,8 @@ static uint64_t queue_limit(dev_t device, const char *limit)
         char path[96];
         FILE *f;
 
-        snprintf(path, sizeof path, "/sys/dev/block/%u:%u/%squeue/%s", major(device),
-                 minor(device), place[i], limit);
+        snprintf(path, sizeof path, "/sys/dev/block/%u:%u/%squeue/%s", major(device), minor(device),
+                 place[i], limit);
         f = fopen(path, "re");
         if (f) {
             unsigned long long v;

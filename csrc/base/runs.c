@@ -31,8 +31,7 @@ int base_runs_append(struct base_runs *r, uint64_t disk_block, uint64_t count)
     }
     if (r->n == r->cap) {
         size_t cap = r->cap ? r->cap * 2 : 4;
-        struct base_run *v =
-            cap > SIZE_MAX / sizeof *v ? NULL : realloc(r->v, cap * sizeof *v);
+        struct base_run *v = cap > SIZE_MAX / sizeof *v ? NULL : realloc(r->v, cap * sizeof *v);
 
         if (!v) {
             return -ENOMEM;

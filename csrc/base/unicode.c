@@ -1,4 +1,5 @@
-/* UTF-8 and UTF-16. Well-formed UTF-8 (Unicode table 3-7), but for surrogates, which pass as three bytes. */
+/* UTF-8 and UTF-16. Well-formed UTF-8 (Unicode table 3-7), but for surrogates, which pass as three
+ * bytes. */
 #include "base/unicode.h"
 
 #include <errno.h>

@@ -2,21 +2,21 @@
  *
  * A branch shows its parent as it was when the branch was made, with the changes made through the
  * branch. To make one, it is only put on the list of the store: the device below all shims whose
- * bytes it shows. From then on, whatever is about to change in the store, by whichever way, is first
- * kept in the branch (preserve), chunk by chunk, once. So the bytes of a chunk are found
- *   1. in the map of the branch: kept from before, or changed (a bit for each 512 bytes says which);
+ * bytes it shows. From then on, whatever is about to change in the store, by whichever way, is
+ * first kept in the branch (preserve), chunk by chunk, once. So the bytes of a chunk are found
+ *   1. in the map of the branch: kept from before, or changed (a bit for each 512 bytes says
+ * which);
  *   2. else, when the chunk is in a zeroed range, they are zeros;
  *   3. else in the parent, where they have not changed since.
  *
- * What was kept is not a change: commit writes to the parent only what was changed through the branch;
- * discard forgets both, and the branch then shows the parent as it is now. Kept chunks that are all
- * zeros share one chunk, which makes branches of sparse devices cheap.
+ * What was kept is not a change: commit writes to the parent only what was changed through the
+ * branch; discard forgets both, and the branch then shows the parent as it is now. Kept chunks that
+ * are all zeros share one chunk, which makes branches of sparse devices cheap.
  *
  * All tables of a branch are guarded by the lock of its store, since the store's writers fill them.
  * Its own lock guards the tables of its own branches. Locks go from the branch down to the store.
  */
 #include "device/branch.h"
-
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +49,8 @@ static int read_below(struct branch *b, uint64_t offset, uint8_t *out, size_t n)
     return there ? device_read(b->d.below, offset, out, there) : 0;
 }
 
-/* Copies what the branch has of the beginning of a range; returns how much, 0: it is in the parent. */
+/* Copies what the branch has of the beginning of a range; returns how much, 0: it is in the parent.
+ */
 static size_t read_own(struct branch *b, uint64_t offset, uint8_t *out, size_t n)
 {
     size_t start, part = device_chunk_part(offset, n, &start);

@@ -1,5 +1,6 @@
-/* The front of all devices: checks arguments, takes the lock around what changes the device, and keeps
- * for the branches what is about to change. References, closing and the claims of writers are here too. */
+/* The front of all devices: checks arguments, takes the lock around what changes the device, and
+ * keeps for the branches what is about to change. References, closing and the claims of writers are
+ * here too. */
 #include "device/device.h"
 
 #include "base/bytes.h"
@@ -41,8 +42,8 @@ const char *device_structure_name(enum device_structure s)
 
 /* ---- life ---- */
 
-int device_setup(struct device *d, const struct device_ops *ops, struct device *below, uint64_t size,
-                 uint32_t sector_size, uint32_t flags, const char *name)
+int device_setup(struct device *d, const struct device_ops *ops, struct device *below,
+                 uint64_t size, uint32_t sector_size, uint32_t flags, const char *name)
 {
     if (sector_size < 512 || sector_size > 4096 || !base_is_power_of_two(sector_size)) {
         return -EINVAL;

@@ -1,5 +1,6 @@
 /* The fault injector. Every rule counts the operations that fit it, whether or not an earlier rule
- * decides them, so that "the third write of the FAT" means the same whatever other rules there are. */
+ * decides them, so that "the third write of the FAT" means the same whatever other rules there are.
+ */
 #include "base/bytes.h"
 #include "base/os.h"
 #include "device/internal.h"

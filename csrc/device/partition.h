@@ -28,9 +28,14 @@ struct device_partition_table {
     struct device_partition v[DEVICE_PARTITIONS_MAX];
 };
 
-/* scheme NONE and count 0 when there is no table (a file system may start at sector 0). */
+/* scheme NONE and count 0 when there is no table (a file system may start at sector 0). Partitions are listed as the table
+ * has them: on an image that was cut short they may reach past its end. Empty slots, the container of the logical partitions
+ * and the protective entry are not listed. -BASE_ECORRUPT: the table breaks its own rules (both GPT headers bad, a loop of
+ * EBRs, …); -BASE_EUNSUPPORTED: more partitions than DEVICE_PARTITIONS_MAX. */
 int device_partitions_read(struct device *d, struct device_partition_table *out, struct base_error *e);
-/* Writes a table with one partition that spans the disk from `align` bytes on; reports where it is. */
+/* Writes a table with one partition that spans the disk from `align` bytes on, its end rounded down to `align` as well;
+ * reports where it is. type_guid is as on the disk, NULL: Microsoft basic data. What a former table of the other kind left is
+ * made unreadable. -EINVAL with the argument named: the disk is too small, or too big for an MBR, or align does not fit. */
 int device_partitions_write(struct device *d, enum device_scheme scheme, uint8_t mbr_type, const uint8_t type_guid[16],
                             uint64_t align, struct env *env, uint64_t *offset, uint64_t *length, struct base_error *e);
 

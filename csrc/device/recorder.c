@@ -3,8 +3,9 @@
  * An operation is logged when the device below has done it, and not when that failed; so a fault
  * injector belongs above the recorder. The state before the first entry is a branch of the device
  * below (`base`). To rebuild the state after some entries, they are replayed into a branch of it
- * (`cursor`), which stays and moves forward: going through all the states in order costs one replay.
- * What is handed out is a branch of the cursor, and keeps what it shows when the cursor moves on.
+ * (`cursor`), which stays and moves forward: going through all the states in order costs one
+ * replay. What is handed out is a branch of the cursor, and keeps what it shows when the cursor
+ * moves on.
  */
 #include "base/checksum.h"
 #include "base/map.h"
@@ -198,7 +199,8 @@ static bool name_op(struct recorder *r, uint64_t op, const char *call, const cha
     return true;
 }
 
-/* A recorder below gives the numbers, so that both logs carry the same ones. 0: no memory for names. */
+/* A recorder below gives the numbers, so that both logs carry the same ones. 0: no memory for
+ * names. */
 static uint64_t recorder_begin(struct device *d, const char *call, const char *path)
 {
     struct recorder *r = recorder_of(d);
