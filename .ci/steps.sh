@@ -134,25 +134,28 @@ step_suite() {
 }
 
 # instrumented NAME RUNTIME PYTEST-ARGUMENTS…: the suite in the environment NAME with a sanitizer's runtime loaded first.
+# Its reports go to files, since pytest swallows what a dying process says.
 instrumented() {
     local name=$1 runtime
     runtime=$(gcc -print-file-name="$2")
     shift 2
+    rm -f "$logs/$name.report".*
     HYPOTHESIS_PROFILE=slow LD_PRELOAD=$runtime setarch -R \
-        "$logs/$name/bin/pytest" -q -p no:cacheprovider "$@" | tee "$logs/$name-pytest.log"
+        "$logs/$name/bin/pytest" -q -p no:cacheprovider "$@" | tee "$logs/$name-pytest.log" ||
+        { tail -n 150 "$logs/$name.report".*; return 1; }
     echo "@@ $name: $(tail -n 1 "$logs/$name-pytest.log")"
 }
 
 step_asan() {
     CC=gcc PYEXFAT_SANITIZE=address,undefined venv asan '.[cli,test]'
     # Leaks are valgrind's and ctest's business: the interpreter has its own that would be named here.
-    ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1 \
-        UBSAN_OPTIONS=print_stacktrace=1 instrumented asan libasan.so -n "$jobs" -m "not guest"
+    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:log_path=$logs/asan.report \
+        UBSAN_OPTIONS=print_stacktrace=1:log_path=$logs/asan.report instrumented asan libasan.so -n "$jobs" -m "not guest"
 }
 
 step_tsan() {
     CC=gcc PYEXFAT_SANITIZE=thread venv tsan '.[cli,test]'
-    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1 \
+    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1:log_path=$logs/tsan.report \
         instrumented tsan libtsan.so -m threads
 }
 
