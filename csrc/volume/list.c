@@ -39,6 +39,8 @@ void volume_list_clear(struct volume_list *l)
 {
     l->n = 0;
     l->names_n = 0;
+    l->damaged = 0;
+    base_error_clear(&l->damage);
 }
 
 int volume_list_add(struct volume_list *l, const struct volume_stat *st, const char *name, size_t n)

@@ -126,9 +126,9 @@ static struct volume_node *node_free(struct volume_node *node, int *rc)
     struct volume_node *parent = node->parent;
     if (node->idle)
         idle_remove(node);
-    if (v->ending)
+    if (v->closed)
         node->unlinked = false; /* its space stays taken: giving it back would be a write */
-    if (node->dirty && !node->unlinked && !v->ending) {
+    if (node->dirty && !node->unlinked && !v->closed) {
         int r = v->driver->write_node(node);
         if (r < 0 && *rc == 0)
             *rc = r;

@@ -217,7 +217,7 @@ static int mount(struct volume *v)
 /* Frees everything but the structure and its lock. Writes nothing. */
 static void end(struct volume *v)
 {
-    v->ending = true;
+    v->closed = true;
     volume_handles_reap(v);
     volume_handles_detach(v);
     volume_walk_forget(v);
@@ -237,7 +237,6 @@ static void end(struct volume *v)
         device_release(v->device);
     v->claimed = false;
     base_map_free(&v->nodes);
-    v->closed = true;
 }
 
 static void destroy(struct volume *v)

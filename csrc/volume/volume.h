@@ -200,8 +200,7 @@ struct volume {
     /* guarded by lock */
     struct os_mutex *lock;
     uint64_t owner;            /* atomic: thread that holds the lock */
-    bool closed;
-    bool ending;               /* nothing may be written any more */
+    bool closed;               /* nothing may be written any more: nodes are let go of after this is set */
     struct base_error *error;  /* of the call under way; never NULL while locked */
     uint64_t op;
     struct base_map nodes;     /* key -> node */

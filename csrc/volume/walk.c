@@ -10,11 +10,7 @@ int volume_lookup(struct volume *v, struct volume_node *dir, const char *name, s
 {
     if (n > VOLUME_NAME_BYTES)
         return -ENAMETOOLONG;
-    v->counters.lookups++;
-    int rc = v->driver->lookup(dir, name, n, out);
-    if (rc == -ENOENT)
-        v->counters.lookups_missed++;
-    return rc;
+    return v->driver->lookup(dir, name, n, out);
 }
 
 static bool is_dots(const char *name, size_t n)
