@@ -1,0 +1,272 @@
+/* Chains of clusters: mapped lazily, extended, cut.
+ *
+ * A contiguous chain (NoFatChain) is arithmetic. Another is walked in the FAT as far as somebody needed it, and what was seen
+ * is kept as runs, so that no position is walked to twice. A walk never takes more steps than the volume has clusters.
+ */
+#include "exfat/exfat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void exfat_chain_init(struct exfat_chain *c, uint32_t first, bool contiguous, uint32_t count)
+{
+    c->first = first;
+    c->contiguous = contiguous && first != 0;
+    c->complete = first == 0 || c->contiguous;
+    c->count = first == 0 ? 0 : count;
+    base_runs_init(&c->runs);
+}
+
+void exfat_chain_free(struct exfat_chain *c)
+{
+    base_runs_free(&c->runs);
+}
+
+static int chain_damage(struct exfat *x, const char *what, uint32_t cluster, uint64_t found, const char *why)
+{
+    return base_damage(x->volume->error, what, x->fat[0] + (uint64_t)cluster * 4, "FatEntry", found, EXFAT_FAT_END,
+                       why);
+}
+
+/* The last cluster mapped so far. */
+static uint32_t last_mapped(const struct exfat_chain *c)
+{
+    const struct base_run *r = &c->runs.v[c->runs.n - 1];
+    return (uint32_t)(r->disk_block + r->count - 1);
+}
+
+/* Maps clusters until `until` of them are known or the chain ends. */
+static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, const char *what)
+{
+    if (c->runs.covered == 0) {
+        if (!exfat_cluster_valid(x, c->first)) {
+            return base_damage(x->volume->error, what, 0, "FirstCluster", c->first, 0,
+                               "the first cluster is outside the cluster heap");
+        }
+        int rc = base_runs_append(&c->runs, c->first, 1);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    uint32_t cluster = last_mapped(c);
+    while (c->runs.covered < until) {
+        uint32_t next;
+        int rc = exfat_fat_get(x, cluster, &next);
+        if (rc < 0) {
+            return rc;
+        }
+        if (next == EXFAT_FAT_END) {
+            c->complete = true;
+            c->count = (uint32_t)c->runs.covered;
+            return 0;
+        }
+        if (!exfat_cluster_valid(x, next)) {
+            return chain_damage(x, what, cluster, next,
+                                next == EXFAT_FAT_BAD ? "the chain runs into a bad cluster"
+                                                      : "the chain leaves the cluster heap");
+        }
+        if (c->runs.covered >= x->g.clusters) {
+            return chain_damage(x, what, cluster, next, "the chain has a loop");
+        }
+        if ((rc = base_runs_append(&c->runs, next, 1)) < 0) {
+            return rc;
+        }
+        cluster = next;
+    }
+    return 0;
+}
+
+int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uint32_t *cluster, uint64_t *piece,
+                     const char *what)
+{
+    if (c->contiguous) {
+        if (index >= c->count) {
+            return -ERANGE;
+        }
+        *cluster = c->first + (uint32_t)index;
+        *piece = c->count - index;
+        return 0;
+    }
+    uint64_t disk;
+    if (!base_runs_find(&c->runs, index, &disk, piece)) {
+        if (c->first == 0) {
+            return -ERANGE;
+        }
+        if (!c->complete) {
+            int rc = map_until(x, c, index + 1, what);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+        if (!base_runs_find(&c->runs, index, &disk, piece)) {
+            return -ERANGE;
+        }
+    }
+    *cluster = (uint32_t)disk;
+    return 0;
+}
+
+int exfat_chain_measure(struct exfat *x, struct exfat_chain *c, uint64_t limit, const char *what)
+{
+    if (!c->complete) {
+        int rc = map_until(x, c, limit + 1, what);
+        if (rc < 0) {
+            return rc;
+        }
+        if (!c->complete) {
+            return chain_damage(x, what, last_mapped(c), 0, "the chain is longer than it may be");
+        }
+    }
+    return 0;
+}
+
+static uint32_t last_cluster(const struct exfat_chain *c)
+{
+    if (c->count == 0) {
+        return 0;
+    }
+    return c->contiguous ? c->first + c->count - 1 : last_mapped(c);
+}
+
+/* Writes the FAT entries that a contiguous chain did without, and keeps its clusters as one run. */
+static int to_fat_chain(struct exfat *x, struct exfat_chain *c)
+{
+    int rc = exfat_fat_link(x, c->first, c->count, EXFAT_FAT_END, CACHE_CHAIN);
+    if (rc == 0) {
+        rc = base_runs_append(&c->runs, c->first, c->count);
+    }
+    if (rc == 0) {
+        c->contiguous = false;
+    }
+    return rc;
+}
+
+/* Adds one piece that the bitmap has given. always_fat: the chain has no NoFatChain flag (the root directory). */
+static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t first, uint32_t got, enum cache_tier tier)
+{
+    if (c->count == 0) {
+        c->first = first;
+        c->contiguous = true;
+        c->count = got;
+        return 0;
+    }
+    uint32_t last = last_cluster(c);
+    if (c->contiguous && first == last + 1) {
+        c->count += got;
+        return 0;
+    }
+    int rc = c->contiguous ? to_fat_chain(x, c) : 0;
+    if (rc == 0) {
+        rc = exfat_fat_link(x, first, got, EXFAT_FAT_END, CACHE_CHAIN);
+    }
+    if (rc == 0) {
+        rc = base_runs_append(&c->runs, first, got);
+    }
+    if (rc == 0) {
+        rc = exfat_fat_set(x, last, first, tier);
+        if (rc < 0) {
+            base_runs_truncate(&c->runs, c->count);
+        }
+    }
+    if (rc == 0) {
+        c->count += got;
+    }
+    return rc;
+}
+
+int exfat_chain_extend(struct exfat *x, struct exfat_chain *c, uint32_t need, enum cache_tier link_tier,
+                       const char *what)
+{
+    uint32_t old = c->count;
+    int rc = exfat_chain_measure(x, c, x->g.clusters, what);
+    if (rc < 0) {
+        return rc;
+    }
+    old = c->count;
+    while (need > 0) {
+        uint32_t first, got;
+        uint32_t last = last_cluster(c);
+        rc = exfat_bitmap_take(x, last ? last + 1 : 0, need, &first, &got);
+        if (rc < 0) {
+            break;
+        }
+        rc = append_piece(x, c, first, got, link_tier);
+        if (rc < 0) {
+            (void)exfat_free_now(x, first, got);
+            break;
+        }
+        need -= got;
+    }
+    if (rc < 0 && c->count > old) {
+        /* What was added was never pointed to by an entry, so it goes back at once. */
+        int undo = exfat_chain_cut(x, c, old, true, what);
+        return undo < 0 && rc == -ENOSPC ? undo : rc;
+    }
+    return rc;
+}
+
+static int remember_cut(struct exfat *x, uint32_t cluster, uint32_t old_next, bool at_once)
+{
+    if (at_once) {
+        return exfat_fat_set(x, cluster, EXFAT_FAT_END, CACHE_CHAIN);
+    }
+    if (x->cuts_n == x->cuts_cap) {
+        size_t cap = x->cuts_cap ? x->cuts_cap * 2 : 16;
+        struct exfat_cut *v = realloc(x->cuts, cap * sizeof *v);
+        if (!v) {
+            return -ENOMEM;
+        }
+        x->cuts = v;
+        x->cuts_cap = cap;
+    }
+    x->cuts[x->cuts_n++] = (struct exfat_cut){cluster, old_next};
+    return 0;
+}
+
+/* Frees the clusters from index keep on, piece by piece. */
+static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once, const char *what)
+{
+    uint64_t index = keep;
+    while (index < c->count) {
+        uint32_t cluster;
+        uint64_t piece;
+        int rc = exfat_chain_find(x, c, index, &cluster, &piece, what);
+        if (rc == 0) {
+            rc = at_once ? exfat_free_now(x, cluster, (uint32_t)piece) : exfat_free_later(x, cluster, (uint32_t)piece);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        index += piece;
+    }
+    return 0;
+}
+
+int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once, const char *what)
+{
+    int rc = exfat_chain_measure(x, c, x->g.clusters, what);
+    if (rc < 0 || keep >= c->count) {
+        return rc;
+    }
+    if (!c->contiguous && keep > 0) {
+        uint32_t last, next;
+        uint64_t piece;
+        if ((rc = exfat_chain_find(x, c, keep - 1, &last, &piece, what)) < 0 ||
+            (rc = exfat_chain_find(x, c, keep, &next, &piece, what)) < 0 ||
+            (rc = remember_cut(x, last, next, at_once)) < 0) {
+            return rc;
+        }
+    }
+    if ((rc = free_tail(x, c, keep, at_once, what)) < 0) {
+        return rc;
+    }
+    if (!c->contiguous) {
+        base_runs_truncate(&c->runs, keep);
+    }
+    c->count = keep;
+    if (keep == 0) {
+        exfat_chain_free(c);
+        exfat_chain_init(c, 0, false, 0);
+    }
+    return 0;
+}

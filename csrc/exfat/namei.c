@@ -1,0 +1,402 @@
+/* Names in directories: lookup, create, remove, rename, list. */
+#include "base/unicode.h"
+#include "exfat/exfat.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint32_t entries_of(const struct exfat_name *name)
+{
+    return 2 + exfat_name_entries(name->length);
+}
+
+int exfat_lookup(struct volume_node *dir, const char *s, size_t n, struct volume_node **out)
+{
+    struct exfat_node *d = exfat_node_of(dir), *found;
+    struct exfat_name name;
+    struct exfat_set set;
+    int rc = exfat_name_parse(exfat_of(dir->volume), s, n, false, &name);
+    if (rc == 0) {
+        rc = exfat_dir_lookup(d, &name, entries_of(&name), &set);
+    }
+    if (rc == 0 && (rc = exfat_node_from_set(d, &set, &found)) == 0) {
+        *out = &found->base;
+    }
+    return rc;
+}
+
+static void stamp_all(struct exfat_node *n)
+{
+    struct volume *v = n->base.volume;
+    int64_t now = v->env->now(v->env);
+    n->created = n->modified = exfat_stamp_make(now, v->utc_offset, false);
+    n->accessed = exfat_stamp_make(now, v->utc_offset, true);
+}
+
+static uint32_t dir_entries_or_zero(struct exfat_node *dir)
+{
+    uint32_t total = 0;
+    (void)exfat_dir_entries(dir, &total);
+    return total;
+}
+
+/* Puts a built set into a free place of dir; the hint and the tables change only when the set is in. */
+static int insert_set(struct exfat_node *dir, struct exfat_set *set, const struct exfat_name *name,
+                      const struct exfat_slot *slot)
+{
+    set->dir = dir;
+    set->index = slot->index;
+    names_dir_use(dir->names);
+    int rc = exfat_set_write(set, CACHE_ENTRY);
+    if (rc < 0) {
+        names_uncertain(dir->names); /* the name may have reached the device */
+        (void)exfat_set_erase(dir, slot->index, set->count, CACHE_ENTRY);
+        exfat_slot_cancel(dir, slot);
+    } else {
+        exfat_slot_commit(dir, slot, set->count);
+        names_added(dir->names, name->hash, slot->index, dir_entries_or_zero(dir));
+    }
+    names_dir_unuse(dir->names);
+    return rc;
+}
+
+/* A new directory has one zeroed cluster. */
+static int first_cluster(struct exfat_node *n)
+{
+    struct volume *v = n->base.volume;
+    struct exfat *x = exfat_of(v);
+    int rc = exfat_chain_extend(x, &n->chain, 1, CACHE_CHAIN, "directory");
+    if (rc < 0) {
+        return rc;
+    }
+    rc = cache_write_fresh_zeros(v->cache, exfat_cluster_offset(x, n->chain.first), x->cluster_size, DEVICE_DIRECTORY);
+    if (rc < 0) {
+        (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
+        return rc;
+    }
+    n->size = n->valid = x->cluster_size;
+    return 0;
+}
+
+int exfat_create(struct volume_node *dir, const char *s, size_t length, enum volume_kind kind, uint32_t attributes,
+                 struct volume_node **out)
+{
+    struct volume *v = dir->volume;
+    struct exfat *x = exfat_of(v);
+    struct exfat_node *d = exfat_node_of(dir), *n = NULL;
+    struct exfat_name name;
+    struct exfat_set set;
+    struct exfat_slot slot;
+    int rc = exfat_name_parse(x, s, length, true, &name);
+    if (rc < 0 || (rc = exfat_mark_dirty(x)) < 0 || (rc = exfat_node_new(v, &n)) < 0) {
+        return rc;
+    }
+    n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
+    n->attributes |= kind == VOLUME_DIRECTORY ? VOLUME_ATTR_DIRECTORY : VOLUME_ARCHIVE;
+    stamp_all(n);
+    if ((rc = exfat_slot_find(d, entries_of(&name), &slot)) < 0) {
+        goto out;
+    }
+    if (kind == VOLUME_DIRECTORY && (rc = first_cluster(n)) < 0) {
+        exfat_slot_cancel(d, &slot);
+        goto out;
+    }
+    n->index = slot.index;
+    n->entries = entries_of(&name);
+    exfat_set_build(&set, &name, n);
+    if ((rc = insert_set(d, &set, &name, &slot)) < 0) {
+        goto out;
+    }
+    if ((rc = exfat_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
+        (void)exfat_set_erase(d, n->index, n->entries, CACHE_ENTRY);
+        names_removed(d->names, name.hash, n->index);
+        exfat_slot_freed(d, n->index, n->entries);
+        goto out;
+    }
+    *out = &n->base;
+    return 0;
+out:
+    if (n->chain.first != 0) {
+        (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
+    }
+    exfat_node_destroy(n);
+    return rc;
+}
+
+/* Clusters of benign secondary entries go with the set that owns them [8.2]. */
+static int free_allocations(struct exfat *x, const struct exfat_set *set)
+{
+    struct exfat_secondary s;
+    uint32_t cursor = 0;
+    int rc = 0;
+    while (rc == 0 && exfat_set_next_allocation(set, &cursor, &s)) {
+        struct exfat_chain c;
+        uint32_t count = (uint32_t)exfat_clusters_for(x, s.length);
+        exfat_chain_init(&c, s.first_cluster, s.contiguous, s.contiguous ? count : 0);
+        rc = exfat_chain_cut(x, &c, 0, false, "vendor allocation");
+        exfat_chain_free(&c);
+    }
+    return rc;
+}
+
+/* Takes a set out of its directory: entries, tables, hints, and what its secondaries own. */
+static int erase_entry(struct exfat_node *n, const struct exfat_set *set, const struct exfat_name *name, bool owned,
+                       enum cache_tier tier)
+{
+    struct exfat_node *dir = exfat_node_of(n->base.parent);
+    names_dir_use(dir->names);
+    int rc = exfat_set_erase(dir, set->index, set->count, tier);
+    if (rc < 0) {
+        names_uncertain(dir->names);
+    } else {
+        names_removed(dir->names, name->hash, set->index);
+        exfat_slot_freed(dir, set->index, set->count);
+        if (owned) {
+            rc = free_allocations(exfat_of(n->base.volume), set);
+        }
+    }
+    names_dir_unuse(dir->names);
+    return rc;
+}
+
+int exfat_remove(struct volume_node *node)
+{
+    struct exfat_node *n = exfat_node_of(node);
+    struct exfat *x = exfat_of(node->volume);
+    struct exfat_name name;
+    struct exfat_set set;
+    int rc = node->kind == VOLUME_DIRECTORY ? exfat_dir_check_empty(n) : 0;
+    if (rc < 0 || (rc = exfat_set_read(exfat_node_of(node->parent), n->index, &set)) < 0 ||
+        (rc = exfat_set_name(x, &set, &name)) < 0 || (rc = exfat_mark_dirty(x)) < 0) {
+        return rc;
+    }
+    rc = erase_entry(n, &set, &name, true, CACHE_ENTRY);
+    if (rc == 0) {
+        node->unlinked = true;
+    }
+    return rc;
+}
+
+/* A copy of a set under another name: what follows the name (vendor entries) is kept. */
+static int renamed_set(const struct exfat_set *old, const struct exfat_name *old_name, const struct exfat_name *name,
+                       struct exfat_node *n, struct exfat_set *out)
+{
+    uint32_t extra_at = entries_of(old_name), extra = old->count - extra_at;
+    exfat_set_build(out, name, n);
+    if (out->count + extra > EXFAT_SET_MAX) {
+        return -ENAMETOOLONG;
+    }
+    memcpy(out->entry + (size_t)out->count * EXFAT_ENTRY_SIZE, old->entry + (size_t)extra_at * EXFAT_ENTRY_SIZE,
+           (size_t)extra * EXFAT_ENTRY_SIZE);
+    out->count += extra;
+    out->entry[EXFAT_FILE_SECONDARY_COUNT] = (uint8_t)(out->count - 1);
+    return 0;
+}
+
+/* A set that lies within one sector is written all or not at all, so it may change its name in place. */
+static bool in_one_sector(const struct exfat *x, const struct exfat_set *set)
+{
+    uint64_t first = exfat_set_offset(set);
+    uint64_t last = first + (uint64_t)set->count * EXFAT_ENTRY_SIZE - 1;
+    return first >> x->g.sector_shift == last >> x->g.sector_shift;
+}
+
+static int rename_in_place(struct exfat_set *old, struct exfat_set *set, const struct exfat_name *old_name,
+                           const struct exfat_name *name)
+{
+    struct exfat_node *dir = old->dir;
+    set->dir = dir;
+    set->index = old->index;
+    names_dir_use(dir->names);
+    int rc = exfat_set_write(set, CACHE_ENTRY);
+    if (rc < 0) {
+        names_uncertain(dir->names);
+    } else {
+        names_removed(dir->names, old_name->hash, old->index);
+        names_added(dir->names, name->hash, old->index, dir_entries_or_zero(dir));
+    }
+    names_dir_unuse(dir->names);
+    return rc;
+}
+
+/* The general way: the new name is written first; the old one (and that of a replaced file) goes once it is on the device. */
+static int rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const struct exfat_set *old,
+                          struct exfat_set *set, const struct exfat_name *old_name, const struct exfat_name *name,
+                          struct exfat_node *replaced)
+{
+    struct volume *v = n->base.volume;
+    struct exfat_slot slot;
+    struct exfat_set gone;
+    uint64_t offset;
+    uint32_t piece;
+    int rc = exfat_slot_find(dir, set->count, &slot);
+    if (rc < 0) {
+        return rc;
+    }
+    if ((rc = insert_set(dir, set, name, &slot)) < 0) {
+        return rc;
+    }
+    if (replaced) {
+        struct exfat_name its_name;
+        rc = exfat_set_read(exfat_node_of(replaced->base.parent), replaced->index, &gone);
+        if (rc == 0 && (rc = exfat_set_name(exfat_of(v), &gone, &its_name)) == 0) {
+            rc = erase_entry(replaced, &gone, &its_name, true, CACHE_REMOVAL);
+        }
+        if (rc == 0) {
+            replaced->base.unlinked = true;
+            volume_node_forget(&replaced->base);
+        }
+    }
+    if (rc == 0) {
+        rc = erase_entry(n, old, old_name, false, CACHE_REMOVAL);
+    }
+    if (rc < 0 || (rc = exfat_dir_find(dir, slot.index, &offset, &piece)) < 0) {
+        return rc;
+    }
+    n->index = slot.index;
+    n->entries = set->count;
+    volume_node_set_parent(&n->base, &dir->base);
+    return volume_node_rekey(&n->base, exfat_node_key(offset));
+}
+
+int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s, size_t length,
+                 struct volume_node *replaced)
+{
+    struct exfat_node *n = exfat_node_of(node), *dir = exfat_node_of(to);
+    struct exfat *x = exfat_of(node->volume);
+    struct exfat_name name, old_name;
+    struct exfat_set old, set;
+    bool other = replaced && replaced != node;
+    int rc = exfat_name_parse(x, s, length, true, &name);
+    if (rc == 0 && other && replaced->kind == VOLUME_DIRECTORY) {
+        rc = exfat_dir_check_empty(exfat_node_of(replaced));
+    }
+    if (rc < 0 || (rc = exfat_set_read(exfat_node_of(node->parent), n->index, &old)) < 0 ||
+        (rc = exfat_set_validate(x, &old, &old_name)) < 0 ||
+        (rc = renamed_set(&old, &old_name, &name, n, &set)) < 0 || (rc = exfat_mark_dirty(x)) < 0) {
+        return rc;
+    }
+    if (!other && node->parent == to && set.count == old.count && in_one_sector(x, &old)) {
+        rc = rename_in_place(&old, &set, &old_name, &name);
+    } else {
+        rc = rename_by_copy(n, dir, &old, &set, &old_name, &name, other ? exfat_node_of(replaced) : NULL);
+    }
+    if (rc == 0) {
+        volume_node_mark_clean(node); /* its fields went with the new set */
+    }
+    return rc;
+}
+
+int exfat_name_of(struct volume_node *node, char *buffer, size_t cap)
+{
+    struct exfat_node *n = exfat_node_of(node);
+    struct exfat_name name;
+    struct exfat_set set;
+    if (exfat_is_root(n)) {
+        return 0;
+    }
+    int rc = exfat_set_read(exfat_node_of(node->parent), n->index, &set);
+    if (rc == 0) {
+        rc = exfat_set_name(exfat_of(node->volume), &set, &name);
+    }
+    return rc < 0 ? rc : base_utf16_to_utf8(name.unit, name.length, buffer, cap);
+}
+
+/* One set into the list. A node that is in memory knows better than its entries. */
+static int list_one(struct exfat_node *dir, const struct exfat_set *set, const struct exfat_name *name,
+                    struct volume_list *list)
+{
+    struct volume *v = dir->base.volume;
+    struct exfat_node plain = {.base = {.volume = v, .parent = &dir->base}};
+    struct volume_stat st;
+    char text[BASE_UTF8_MAX(EXFAT_NAME_MAX)];
+    uint64_t offset = exfat_set_offset(set);
+    int n = base_utf16_to_utf8(name->unit, name->length, text, sizeof text);
+    if (n < 0) {
+        return n;
+    }
+    struct volume_node *known = volume_node_find(v, exfat_node_key(offset));
+    if (known) {
+        exfat_stat_node(exfat_node_of(known), offset, &st);
+        int rc = volume_node_unref(known);
+        if (rc < 0) {
+            return rc;
+        }
+    } else {
+        plain.base.key = exfat_node_key(offset);
+        exfat_set_to_node(set, &plain);
+        exfat_stat_node(&plain, offset, &st);
+        exfat_chain_free(&plain.chain);
+    }
+    return volume_list_add(list, &st, text, (size_t)n);
+}
+
+/* Damage of one set is remembered, and the others are listed all the same. */
+static void note_damage(struct volume *v, struct volume_list *list)
+{
+    if (list->damaged++ == 0) {
+        list->damage = *v->error;
+    }
+    base_error_clear(v->error);
+}
+
+/* The entry at `index` begins something: 0 and *next after it, 1 at the end of the directory. */
+static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list *list, uint32_t *next)
+{
+    struct volume *v = dir->base.volume;
+    struct exfat_name name;
+    struct exfat_set set;
+    uint8_t entry[EXFAT_ENTRY_SIZE];
+    int rc = exfat_dir_read(dir, index, 1, entry);
+    *next = index + 1;
+    v->counters.entries_visited++;
+    if (rc < 0 || entry[0] == EXFAT_TYPE_END) {
+        return rc < 0 ? rc : 1;
+    }
+    if (entry[0] != EXFAT_TYPE_FILE) {
+        bool critical_primary = (entry[0] & EXFAT_TYPE_IN_USE) && !(entry[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN));
+        if (critical_primary && !exfat_is_root(dir)) {
+            uint64_t offset = 0;
+            uint32_t piece;
+            (void)exfat_dir_find(dir, index, &offset, &piece);
+            (void)base_damage(v->error, "directory", offset, "EntryType", entry[0], EXFAT_TYPE_FILE,
+                              "a critical entry that does not belong here");
+            note_damage(v, list);
+        }
+        return 0;
+    }
+    rc = exfat_set_read(dir, index, &set);
+    if (rc == 0) {
+        rc = exfat_set_validate(exfat_of(v), &set, &name);
+    }
+    if (rc == -BASE_ECORRUPT || rc == -BASE_EUNSUPPORTED) {
+        note_damage(v, list);
+        return 0;
+    }
+    if (rc == 0) {
+        *next = index + set.count;
+        v->counters.entries_visited += set.count - 1;
+        rc = list_one(dir, &set, &name, list);
+    }
+    return rc;
+}
+
+int exfat_list(struct volume_node *dir, uint64_t *cursor, struct volume_list *list, bool *end)
+{
+    struct exfat_node *d = exfat_node_of(dir);
+    uint32_t total;
+    int rc = exfat_dir_entries(d, &total);
+    *end = false;
+    while (rc == 0 && *cursor < total && list->n < list->limit) {
+        uint32_t next;
+        rc = list_step(d, (uint32_t)*cursor, list, &next);
+        if (rc == 1) {
+            *cursor = total;
+            rc = 0;
+        } else if (rc == 0) {
+            *cursor = next;
+        }
+    }
+    *end = rc == 0 && *cursor >= total;
+    return rc;
+}

@@ -1,0 +1,197 @@
+/* Places for new entry sets.
+ *
+ * Retained (the best we have): holes are in the directory's list, the tail (what is free up to the end of the chain) in its hint;
+ * nothing is walked while these are known. One-shot: the lookup that missed leaves a hint, the create uses it up. Off: every create
+ * walks from the first entry.
+ */
+#include "exfat/exfat.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool touches_end(const struct exfat_hint *h, uint32_t total)
+{
+    return h->valid && h->index + h->count == total;
+}
+
+/* One more cluster, zeroed; the hint's run grows with it when it touches the end. */
+static int grow(struct exfat_node *dir)
+{
+    struct volume *v = dir->base.volume;
+    struct exfat *x = exfat_of(v);
+    uint32_t total, before = dir->chain.count, cluster;
+    uint64_t piece, old_size = dir->size;
+    int rc = exfat_dir_entries(dir, &total);
+    if (rc < 0) {
+        return rc;
+    }
+    if (dir->size + x->cluster_size > EXFAT_DIRECTORY_MAX) {
+        return -ENOSPC;
+    }
+    bool root = exfat_is_root(dir);
+    rc = exfat_chain_extend(x, &dir->chain, 1, root ? CACHE_ENTRY : CACHE_CHAIN, exfat_owner(dir));
+    if (rc < 0) {
+        return rc;
+    }
+    before = dir->chain.count - 1;
+    rc = exfat_chain_find(x, &dir->chain, before, &cluster, &piece, exfat_owner(dir));
+    if (rc == 0) {
+        rc = cache_write_fresh_zeros(v->cache, exfat_cluster_offset(x, cluster), x->cluster_size, DEVICE_DIRECTORY);
+    }
+    if (rc == 0) {
+        dir->size += x->cluster_size;
+        dir->valid = dir->size;
+        rc = root ? 0 : exfat_write_node(&dir->base);
+    }
+    if (rc < 0) {
+        dir->size = dir->valid = old_size;
+        (void)exfat_chain_cut(x, &dir->chain, before, true, exfat_owner(dir));
+        return rc;
+    }
+    if (touches_end(&dir->hint, total)) {
+        dir->hint.count += x->cluster_size >> EXFAT_ENTRY_SHIFT;
+    }
+    return 0;
+}
+
+/* The entries that a set is about to cover must be free, and what comes behind a tail must not come to life. */
+static int verify(struct exfat_node *dir, const struct exfat_slot *slot, uint32_t need)
+{
+    struct exfat_walk w;
+    const uint8_t *entry;
+    uint32_t last = slot->index + need + (slot->run == need ? 0u : 1u);
+    int rc = exfat_walk_begin(&w, dir, slot->index);
+    while (rc >= 0 && w.index < last && (rc = exfat_walk_next(&w, &entry)) > 0) {
+        if ((entry[0] & EXFAT_TYPE_IN_USE) != 0) {
+            uint64_t offset = 0;
+            uint32_t piece;
+            (void)exfat_dir_find(dir, w.index - 1, &offset, &piece);
+            rc = base_damage(dir->base.volume->error, exfat_owner(dir), offset, "EntryType", entry[0], 0,
+                             "an entry in use follows the end of the directory");
+            dir->hint.valid = false;
+        }
+    }
+    exfat_walk_end(&w);
+    return rc < 0 ? rc : 0;
+}
+
+static bool take_hole(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
+{
+    if (!names_hole_take(dir->names, need, &slot->index, &slot->run)) {
+        return false;
+    }
+    slot->from_hole = true;
+    struct exfat_hint *h = &dir->hint;
+    if (h->valid && slot->index < h->index + h->count && h->index < slot->index + slot->run) {
+        h->valid = false; /* the hint was this hole */
+    }
+    return true;
+}
+
+/* 1: the hint has a place; 0: it has none and nothing else has, so the directory must grow; -EAGAIN: walk. */
+static int take_hint(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
+{
+    struct exfat_hint *h = &dir->hint;
+    uint32_t total;
+    int rc = exfat_dir_entries(dir, &total);
+    if (rc < 0) {
+        return rc;
+    }
+    if (!h->valid || need < h->min_need) {
+        return -EAGAIN;
+    }
+    if (h->count >= need) {
+        slot->index = h->index;
+        slot->run = h->count;
+        slot->at_tail = touches_end(h, total);
+        return 1;
+    }
+    return touches_end(h, total) ? 0 : -EAGAIN;
+}
+
+int exfat_slot_find(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
+{
+    struct volume *v = dir->base.volume;
+    enum volume_empty_hint policy = v->policy.empty_hint;
+    int rc;
+    memset(slot, 0, sizeof *slot);
+    if (policy == VOLUME_HINT_OFF) {
+        dir->hint.valid = false;
+    }
+    bool walked = false;
+    for (;;) {
+        if (policy == VOLUME_HINT_RETAINED && take_hole(dir, need, slot)) {
+            v->counters.hint_hits += !walked;
+            break;
+        }
+        rc = take_hint(dir, need, slot);
+        if (rc == -EAGAIN && !walked) {
+            v->counters.hint_misses++;
+            walked = true;
+            if ((rc = exfat_dir_scan_free(dir, need)) < 0) {
+                return rc;
+            }
+            continue;
+        }
+        if (rc < 0) {
+            return rc == -EAGAIN ? -ENOSPC : rc;
+        }
+        if (rc > 0) {
+            v->counters.hint_hits += !walked;
+            break;
+        }
+        if ((rc = grow(dir)) < 0) {
+            return rc;
+        }
+    }
+    rc = verify(dir, slot, need);
+    if (rc < 0) {
+        exfat_slot_cancel(dir, slot);
+    } else if (policy != VOLUME_HINT_RETAINED) {
+        dir->hint.valid = false; /* used up */
+    }
+    return rc;
+}
+
+void exfat_slot_commit(struct exfat_node *dir, const struct exfat_slot *slot, uint32_t need)
+{
+    struct exfat_hint *h = &dir->hint;
+    if (slot->from_hole) {
+        if (slot->run > need) {
+            names_hole_add(dir->names, slot->index + need, slot->run - need);
+        }
+        return;
+    }
+    names_hole_cut(dir->names, slot->index, need);
+    if (h->valid && h->index == slot->index) {
+        h->index += need;
+        h->count -= need;
+        if (h->min_need < need && !names_holes_complete(dir->names)) {
+            h->min_need = need;
+        }
+    }
+}
+
+void exfat_slot_cancel(struct exfat_node *dir, const struct exfat_slot *slot)
+{
+    if (slot->from_hole) {
+        names_hole_add(dir->names, slot->index, slot->run);
+    }
+}
+
+void exfat_slot_freed(struct exfat_node *dir, uint32_t index, uint32_t count)
+{
+    struct exfat_hint *h = &dir->hint;
+    uint32_t total;
+    if (exfat_dir_entries(dir, &total) == 0 && touches_end(h, total) && index + count == h->index &&
+        names_holes_complete(dir->names)) {
+        h->index = index;
+        h->count += count;
+        return;
+    }
+    names_hole_add(dir->names, index, count);
+    if (h->valid && !names_holes_complete(dir->names)) {
+        h->valid = false; /* a smaller place may exist now than the hint knows of */
+        dir->base.volume->counters.hint_drops++;
+    }
+}
