@@ -1,0 +1,675 @@
+"""Volume: an open file system, with the methods of the os module and a few more.
+
+What is done often (stat, touch, mkdir, create_many …) is the core's own method, inherited; here is
+what is made of them. A path is a str, ``"/DCIM/A.JPG"`` with or without the first slash, or a Path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self, overload
+
+from . import _core, files
+from .entry import DirEntry, Once, ScandirIterator, join
+from .sizes import Size, format_size, parse_size
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from ._records import StatFS
+    from .path import Path
+    from .policy import Policy
+
+_SETTABLE = {
+    "read_only": _core.ATTR_READ_ONLY,
+    "hidden": _core.ATTR_HIDDEN,
+    "system": _core.ATTR_SYSTEM,
+    "archive": _core.ATTR_ARCHIVE,
+}
+
+
+def path_text(path: str | os.PathLike[str] | Path | DirEntry) -> str:
+    """A path argument as str. TypeError for anything else, bytes included."""
+    if isinstance(path, str):
+        return path
+    convert = getattr(path, "__vfspath__", None)
+    text = os.fspath(path) if convert is None else convert()  # type: ignore[arg-type]
+    if not isinstance(text, str):
+        raise TypeError(f"path must be str, not {type(text).__name__}")
+    return text
+
+
+class Counters(dict[str, Any]):
+    """What a volume has done so far; numbers by name, some of them in groups.
+
+    A name can be written as an attribute, and two of them subtracted:
+    ``(vol.counters - before).cache.device_writes``.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """From plain dicts."""
+        super().__init__(
+            (name, Counters(value) if isinstance(value, Mapping) else value)
+            for name, value in values.items()
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """The counter of that name."""
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no counter {name!r}") from None
+
+    def __sub__(self, earlier: Mapping[str, Any]) -> Counters:
+        """What was counted since ``earlier``."""
+        return Counters({name: value - earlier[name] for name, value in self.items()})
+
+
+class Volume(_core.Volume):
+    """An open file system, made by pyexfat.open() or pyexfat.format().
+
+    Use it in a ``with`` statement: its end writes what is still in memory and marks the volume
+    clean. A volume that is dropped without close() warns (ResourceWarning) and writes nothing more,
+    as when the power goes. Any thread may call any method. Everything raises ValueError once the
+    volume is closed.
+    """
+
+    def __init__(
+        self,
+        device: _core.Device,
+        *,
+        fs: str | None = None,
+        writable: bool = False,
+        use_backup: bool = False,
+        sync: Literal["lazy", "dirsync", "sync"] = "lazy",
+        policy: Policy | Mapping[str, Any] | None = None,
+        env: _core.Env | None = None,
+        pool: _core.Pool | None = None,
+        utc_offset: int = 0,
+        owned: Iterable[_core.Device] = (),
+        image: tuple[int, int] | None = None,
+    ) -> None:
+        """Opens the file system on ``device``; see pyexfat.open(), which people use.
+
+        ``owned`` are closed with the volume; ``image`` is (st_dev, st_ino) of the image's file.
+        """
+        super().__init__(
+            device,
+            fs=fs,
+            writable=writable,
+            use_backup=use_backup,
+            sync=sync,
+            policy=_policy_mapping(policy),
+            env=env,
+            pool=pool,
+            utc_offset=utc_offset,
+        )
+        self._owned = list(owned)
+        self._image = image
+        self._files: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._files_lock = threading.Lock()
+
+    # ---- life ----
+
+    def close(self) -> None:
+        """Closes its open files, writes everything and marks the volume clean; twice is fine.
+
+        The device is closed too when pyexfat.open() or format() opened it. The first error is
+        raised when all is done.
+        """
+        failed: Exception | None = None
+        if not self.closed:
+            failed = self._close_files()
+        try:
+            super().close()
+        finally:
+            self._close_devices()
+        if failed is not None:
+            raise failed
+
+    def _close_files(self) -> Exception | None:
+        failed: Exception | None = None
+        with self._files_lock:
+            opened = list(self._files)
+        for file in opened:
+            try:
+                file.close()
+            except (OSError, ValueError) as error:
+                failed = failed or error
+        return failed
+
+    def _close_devices(self) -> None:
+        owned, self._owned = self._owned, []
+        for device in reversed(owned):
+            device.close()
+
+    def abandon(self) -> None:
+        """Ends without writing anything more, as when the power goes."""
+        super().abandon()
+        self._close_devices()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+        /,
+    ) -> None:
+        """Closes the volume, whatever happened."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Warns (ResourceWarning) about changes or a device left open."""
+        if not hasattr(self, "_owned") or self.closed:
+            return
+        if self._owned or not self.readonly:
+            warnings.warn(f"unclosed volume {self!r}", ResourceWarning, 2, source=self)
+        self.abandon()
+
+    def __reduce__(self) -> NoReturn:
+        """Refused: an open volume can't be carried to another process."""
+        raise TypeError("an open volume can't be pickled")
+
+    def __repr__(self) -> str:
+        """File system, label, size and device."""
+        if self.closed:
+            return f"<{type(self).__name__} closed>"
+        access = "read-only" if self.readonly else "writable"
+        label = f" {self.label!r}" if self.label else ""
+        device = self.device.name
+        return (
+            f"<{type(self).__name__} {self.fs}{label} {format_size(self.size)} "
+            f"{access} on {device!r}>"
+        )
+
+    # ---- the whole ----
+
+    @property
+    def uuid(self) -> UUID | None:
+        """The volume's GUID, or None when it has none."""
+        raw = self.uuid_bytes
+        if raw is None:
+            return None
+        from uuid import UUID
+
+        return UUID(bytes=raw)
+
+    @property
+    def policy(self) -> Policy:
+        """Which mechanisms are at work; may be set while the volume is in use, to a Policy or a dict of some fields."""
+        from .policy import Policy
+
+        return Policy(**self.get_policy())
+
+    @policy.setter
+    def policy(self, value: Policy | Mapping[str, Any]) -> None:
+        self.set_policy(_policy_mapping(value) or {})
+
+    @property
+    def memory_budget(self) -> int:
+        """Bytes that the volume's caches may hold; settable (int or ``"16 MiB"``)."""
+        return int(self.get_policy()["memory_budget"])
+
+    @memory_budget.setter
+    def memory_budget(self, value: Size) -> None:
+        self.set_policy({"memory_budget": parse_size(value, "memory_budget")})
+
+    @property
+    def counters(self) -> Counters:
+        """What was done since the volume was opened, or since counters_reset()."""
+        return Counters(self.get_counters())
+
+    def usage(self) -> StatFS:
+        """Space of the volume: total, used and free in bytes, and more."""
+        return self.statfs()
+
+    def shrink(self, size: Size, /) -> int:
+        """Gives back at least ``size`` bytes of caches where it can; returns how many."""
+        return super().shrink(parse_size(size, "size"))
+
+    def trim(self, min_length: Size = 0) -> int:
+        """Tells the device of all free space in runs of at least ``min_length`` bytes; returns how many bytes."""
+        return super().trim(parse_size(min_length, "min_length"))
+
+    # ---- questions ----
+
+    def lstat(self, path: str, /) -> _core.Stat:
+        """As stat(): there are no links."""
+        return self.stat(path)
+
+    def exists(self, path: str, /) -> bool:
+        """Whether there is something. Damage is reported, not taken for absence."""
+        return self.kind(path) != _core.KIND_NONE
+
+    def isdir(self, path: str, /) -> bool:
+        """Whether it is a directory."""
+        return self.kind(path) == _core.KIND_DIRECTORY
+
+    def isfile(self, path: str, /) -> bool:
+        """Whether it is a file."""
+        return self.kind(path) == _core.KIND_FILE
+
+    def listdir(self, path: str = "/", /) -> list[str]:
+        """Names in a directory, in the order of the disk."""
+        return super().listdir(path)
+
+    def scandir(self, path: str | os.PathLike[str] | Path | DirEntry = "/") -> ScandirIterator:
+        """Entries of a directory, each with its stat(), read as the iteration goes on."""
+        return ScandirIterator(self, path_text(path))
+
+    def walk(
+        self,
+        top: str | os.PathLike[str] | Path | DirEntry = "/",
+        topdown: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """As os.walk(): (directory, names of directories, names of files) for ``top`` and all below.
+
+        With topdown the list of directories may be changed to say where to go. Errors go to
+        ``onerror``; without it a directory that is not there is left out, and everything else is
+        raised.
+        """
+        once = Once(self)
+        stack: list[str | tuple[str, list[str], list[str]]] = [path_text(top)]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, tuple):
+                yield item
+                continue
+            try:
+                below, names = self._split(item, once)
+            except OSError as error:
+                if onerror is not None:
+                    onerror(error)
+                elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                    raise
+                continue
+            if topdown:
+                yield item, below, names
+            else:
+                stack.append((item, below, names))
+            stack.extend(join(item, name) for name in reversed(below))
+
+    def _split(self, directory: str, once: Once) -> tuple[list[str], list[str]]:
+        """Names of the directories and of the files in a directory, which a walk now enters."""
+        once.enter(directory, self.stat(directory))
+        below: list[str] = []
+        names: list[str] = []
+        for entry in self.scandir(directory):
+            (below if entry.is_dir() else names).append(entry.name)
+        return below, names
+
+    def glob(
+        self,
+        pattern: str,
+        *,
+        root_dir: str | os.PathLike[str] | Path | DirEntry = "/",
+        case_sensitive: bool | None = None,
+    ) -> list[str]:
+        """Paths that fit a pattern with ``*``, ``?``, ``[…]`` and ``**``, in the order of the disk.
+
+        The pattern is relative to ``root_dir``. Case matters as it does on the volume, so for exFAT
+        not, unless case_sensitive says otherwise. Names that start with a dot are nothing special.
+        """
+        from . import _match
+
+        root = path_text(root_dir)
+        found = _match.glob(self, root or "/", pattern, self._ignores_case(case_sensitive))
+        return [path for path, _ in found]
+
+    def _ignores_case(self, case_sensitive: bool | None) -> bool:
+        return self.fs != "xfs" if case_sensitive is None else not case_sensitive
+
+    def path(self, *segments: str | os.PathLike[str] | Path) -> Path:
+        """A Path on this volume; ``vol / "DCIM"`` is the short way."""
+        from .path import Path
+
+        return Path(self, *segments)
+
+    def __truediv__(self, segment: str | os.PathLike[str] | Path) -> Path:
+        """``vol / "DCIM"``."""
+        if not isinstance(segment, str) and not hasattr(segment, "__vfspath__"):
+            if not hasattr(segment, "__fspath__"):
+                return NotImplemented
+        return self.path(segment)
+
+    # ---- files ----
+
+    @overload
+    def open(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        mode: Literal[
+            "rb", "wb", "xb", "ab", "r+b", "w+b", "x+b", "a+b", "rb+", "wb+", "xb+", "ab+"
+        ],
+        buffering: int = -1,
+        encoding: None = None,
+        errors: None = None,
+        newline: None = None,
+    ) -> BinaryIO: ...
+    @overload
+    def open(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]: ...
+    def open(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Opens a file as io.open() does, with the same modes, buffers and errors.
+
+        The buffer is as large as a cluster, within 8 KiB and 1 MiB, unless ``buffering`` gives its
+        size. Closing the volume closes the file. A file that is removed while open lives on until
+        it is closed.
+        """
+        file = files.open_file(self, path_text(path), mode, buffering, encoding, errors, newline)
+        if mode != "r" and mode != "rb":
+            with self._files_lock:
+                self._files.add(file)
+        return file
+
+    def read_bytes(self, path: str | os.PathLike[str] | Path | DirEntry) -> bytes:
+        """The whole content of a file."""
+        handle = self.open_file(path_text(path), _core.OPEN_READ)
+        try:
+            return handle.pread(handle.size(), 0)
+        finally:
+            handle.close()
+
+    def write_bytes(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        data: bytes | bytearray | memoryview,
+    ) -> int:
+        """Makes a file with this content, or replaces the content; returns how many bytes."""
+        view = memoryview(data).cast("B")
+        flags = _core.OPEN_WRITE | _core.OPEN_CREATE | _core.OPEN_TRUNCATE
+        handle = self.open_file(path_text(path), flags)
+        try:
+            done = 0
+            while done < len(view):
+                done += handle.pwrite(view[done:], done)
+            return done
+        finally:
+            handle.close()
+
+    # ---- changes ----
+
+    def mkdir(self, path: str, mode: int = 0o777) -> None:
+        """Makes a directory; ``mode`` has no meaning here."""
+        super().mkdir(path)
+
+    def makedirs(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        mode: int = 0o777,
+        exist_ok: bool = False,
+    ) -> None:
+        """Makes a directory and those above it that are missing."""
+        text = path_text(path)
+        missing = [text.rstrip("/") or "/"]
+        while True:
+            try:
+                super().mkdir(missing[-1])
+            except FileNotFoundError:
+                parent = missing[-1].rstrip("/").rpartition("/")[0]
+                if not parent:
+                    raise
+                missing.append(parent)
+                continue
+            except FileExistsError:
+                # The lowest must be new; one above may have been made by another thread meanwhile.
+                if len(missing) == 1 and not (exist_ok and self.isdir(text)):
+                    raise
+            missing.pop()
+            if not missing:
+                return
+
+    def remove(self, path: str, /) -> None:
+        """Removes a file; as unlink()."""
+        self.unlink(path)
+
+    def removedirs(self, path: str | os.PathLike[str] | Path | DirEntry) -> None:
+        """Removes an empty directory and those above it that are empty then."""
+        text = path_text(path).rstrip("/")
+        self.rmdir(text)
+        while parent := text.rpartition("/")[0]:
+            text = parent
+            try:
+                self.rmdir(text)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return
+
+    def replace(self, src: str, dst: str) -> None:
+        """Renames; a file, or an empty directory, that is at ``dst`` is replaced."""
+        self.rename(src, dst)
+
+    def rmtree(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        ignore_errors: bool = False,
+        *,
+        onexc: Callable[[Callable[..., Any], str, OSError], object] | None = None,
+    ) -> None:
+        """Removes a directory and everything in it.
+
+        Errors are raised, unless they are ignored or given to ``onexc(function, path, error)``. The
+        root can't be removed (OSError, EBUSY), and then nothing in it is.
+        """
+
+        def failed(function: Callable[..., Any], where: str, error: OSError) -> None:
+            if onexc is not None:
+                onexc(function, where, error)
+            elif not ignore_errors:
+                raise error
+
+        top = path_text(path)
+        once = Once(self)
+        stack = [(top, False)]
+        while stack:
+            directory, emptied = stack.pop()
+            doing: Callable[..., Any] = self.rmdir
+            try:
+                if emptied:
+                    self.rmdir(directory)
+                    continue
+                doing = self.scandir
+                if self.stat(directory).st_ino == 1:
+                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), directory)
+                below, names = self._split(directory, once)
+                stack.append((directory, True))
+                stack.extend((join(directory, name), False) for name in reversed(below))
+                doing = self.unlink
+                self.remove_many(directory, names)
+            except OSError as error:
+                failed(doing, error.filename or directory, error)
+
+    def utime(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        times: tuple[float, float] | None = None,
+        *,
+        ns: tuple[int, int] | None = None,
+        created_ns: int | None = None,
+    ) -> None:
+        """Sets the times of access and change as os.utime(), and of creation (ns) when given.
+
+        What the format can't hold is rounded down: exFAT keeps 10 ms for changes and creation, and
+        2 s for access, within 1980 and 2107.
+        """
+        accessed: int | None
+        modified: int | None
+        if times is not None and ns is not None:
+            raise ValueError("utime: you may specify either 'times' or 'ns' but not both")
+        if ns is not None:
+            accessed, modified = _pair(ns, "ns")
+        elif times is not None:
+            accessed, modified = map(_nanoseconds, _pair(times, "times"))
+        elif created_ns is not None:
+            accessed = modified = None
+        else:
+            accessed = modified = (self.env or _core.Env()).now()
+        self.setattr(path_text(path), created=created_ns, modified=modified, accessed=accessed)
+
+    def chmod(self, path: str | os.PathLike[str] | Path | DirEntry, mode: int) -> None:
+        """Sets the read-only attribute when ``mode`` lets nobody write, and clears it otherwise."""
+        self.set_attributes(path, read_only=not mode & 0o222)
+
+    def set_attributes(
+        self,
+        path: str | os.PathLike[str] | Path | DirEntry,
+        *,
+        read_only: bool | None = None,
+        hidden: bool | None = None,
+        system: bool | None = None,
+        archive: bool | None = None,
+    ) -> None:
+        """Sets or clears the attributes that are given; the others stay. stat() shows them."""
+        text = path_text(path)
+        wanted = {"read_only": read_only, "hidden": hidden, "system": system, "archive": archive}
+        status = self.stat(text)
+        bits = 0
+        for name, bit in _SETTABLE.items():
+            value = wanted[name]
+            if getattr(status, name) if value is None else value:
+                bits |= bit
+        self.setattr(text, attributes=bits)
+
+    def truncate(self, path: str, size: Size) -> None:
+        """Makes a file ``size`` bytes long; what is added reads as zeros and costs no writing."""
+        super().truncate(path, parse_size(size, "size"))
+
+    def fallocate(self, path: str, offset: Size, length: Size, keep_size: bool = False) -> None:
+        """Gives a file the clusters for a range of bytes; keep_size: also beyond its end, which stays."""
+        start, count = parse_size(offset, "offset"), parse_size(length, "length")
+        super().fallocate(path, start, count, keep_size)
+
+    def link(self, src: str, dst: str) -> NoReturn:
+        """Raises PermissionError: the format has no links."""
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
+
+    def symlink(self, src: str, dst: str) -> NoReturn:
+        """Raises PermissionError: the format has no links."""
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
+
+    def readlink(self, path: str) -> NoReturn:
+        """Raises OSError (EINVAL): nothing here is a link."""
+        self.stat(path)
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+    # ---- copies ----
+
+    def copy_in(
+        self,
+        src: Any,
+        dst: str | os.PathLike[str] | Path | DirEntry,
+        progress: Callable[[int, int, str], object] | None = None,
+        *,
+        follow_symlinks: bool = True,
+        preserve: bool = True,
+    ) -> str:
+        """Copies a file or a tree into the volume; returns the path of what was made.
+
+        ``src`` is a path of the operating system, a Path of this or another volume, anything with
+        pathlib's methods, or a readable binary file object. A file goes to ``dst``, or into it when
+        that is a directory; a directory's content goes into ``dst``, which is made unless it is
+        there. Files that are there are replaced.
+
+        ``progress(done, total, path)`` is called with bytes after each piece and file (total is 0
+        when unknown). Times are kept, and a file that nobody may write becomes read-only, unless
+        preserve is false. Links are followed, or left out with follow_symlinks=False; pipes,
+        sockets and devices raise OSError (EOPNOTSUPP) before anything is written. When a copy
+        fails, what was complete stays, and no half file.
+        """
+        from .copying import copy_into_volume
+
+        return copy_into_volume(
+            self,
+            src,
+            path_text(dst),
+            progress=progress,
+            follow_symlinks=follow_symlinks,
+            preserve=preserve,
+        )
+
+    def copy_out(
+        self,
+        src: str | os.PathLike[str] | Path | DirEntry,
+        dst: Any,
+        progress: Callable[[int, int, str], object] | None = None,
+        *,
+        preserve: bool = True,
+    ) -> Any:
+        """Copies a file or a tree out of the volume; returns the path of what was made.
+
+        ``dst`` is a path of the operating system or a writable binary file object, and the rest as
+        for copy_in(). A file that is there already is written over. Names that would lead out of
+        ``dst`` raise OSError (EINVAL).
+        """
+        from .copying import copy_out_of_volume
+
+        return copy_out_of_volume(self, path_text(src), dst, progress=progress, preserve=preserve)
+
+    def copy(
+        self,
+        src: str | os.PathLike[str] | Path | DirEntry,
+        dst: str | os.PathLike[str] | Path | DirEntry,
+        progress: Callable[[int, int, str], object] | None = None,
+        *,
+        preserve: bool = True,
+    ) -> str:
+        """Copies a file or a tree within the volume, as copy_in() does."""
+        return self.copy_in(self.path(path_text(src)), dst, progress, preserve=preserve)
+
+
+def _policy_mapping(policy: Policy | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What the core takes; checks a plain mapping as Policy does. ValueError names an unknown field."""
+    if policy is None:
+        return None
+    from .policy import Policy
+
+    if isinstance(policy, Policy):
+        return policy.as_dict()
+    if not isinstance(policy, Mapping):
+        raise TypeError(f"policy must be a Policy or a mapping, not {type(policy).__name__}")
+    known = Policy().as_dict()
+    for name in policy:
+        if name not in known:
+            raise ValueError(f"policy has no field {name!r}")
+    checked = Policy(**policy).as_dict()
+    return {name: checked[name] for name in policy}
+
+
+def _pair(values: tuple[Any, Any], argument: str) -> tuple[Any, Any]:
+    if not isinstance(values, tuple) or len(values) != 2:
+        raise TypeError(f"utime: '{argument}' must be a tuple of two numbers")
+    return values
+
+
+def _nanoseconds(seconds: float) -> int:
+    if isinstance(seconds, int):
+        return seconds * 1_000_000_000
+    whole, rest = divmod(seconds, 1)
+    return int(whole) * 1_000_000_000 + int(rest * 1_000_000_000)
