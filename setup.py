@@ -34,7 +34,8 @@ if werror:
 if sanitize or coverage:
     cflags += ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer"]
 if sanitize:
-    cflags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all"]
+    # Python's own flags define signed overflow, which would hide it from the sanitizer.
+    cflags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", "-fno-wrapv"]
     ldflags += [f"-fsanitize={sanitize}"]
 if coverage:
     cflags += ["--coverage", "-fprofile-update=atomic"]
