@@ -69,7 +69,9 @@ void volume_handles_detach(struct volume *v)
 
 void volume_handles_reap(struct volume *v)
 {
-    struct volume_handle *h = __atomic_exchange_n(&v->doomed, NULL, __ATOMIC_ACQ_REL);
+    struct volume_handle *h = __atomic_load_n(&v->doomed, __ATOMIC_RELAXED);
+    if (h)
+        h = __atomic_exchange_n(&v->doomed, NULL, __ATOMIC_ACQ_REL);
     while (h) {
         struct volume_handle *next = h->doomed;
         detach(h);

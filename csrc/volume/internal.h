@@ -33,6 +33,7 @@ int volume_write_changed_nodes(struct volume *v); /* dirty ones that the call un
 void volume_defer(struct volume *v, int rc);      /* an error that no call waits for */
 /* Everything on the device; the clean mark too when asked for and nothing has failed. */
 int volume_write_back(struct volume *v, bool clean);
+int volume_balance(struct volume *v); /* the cache within its budget, between two changes */
 void volume_divide_budget(struct volume *v);
 
 /* ---- nodes ---- */

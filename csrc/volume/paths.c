@@ -390,7 +390,7 @@ static int many(struct volume *v, const char *call, const char *directory,
         int r = volume_end_of_change(v, VOLUME_CHANGED_DIRECTORY);
         rc = rc < 0 ? rc : r;
         if (rc == 0)
-            rc = cache_balance(v->cache);
+            rc = volume_balance(v);
         if (rc == 0)
             ++*done;
     }

@@ -92,6 +92,14 @@ int volume_end_of_change(struct volume *v, enum volume_change change)
     return rc;
 }
 
+int volume_balance(struct volume *v)
+{
+    int rc = cache_balance(v->cache);
+    if (rc < 0)
+        v->failed = true;
+    return rc;
+}
+
 int volume_leave(struct volume *v, enum volume_change change, int rc)
 {
     volume_handles_reap(v);
@@ -100,13 +108,11 @@ int volume_leave(struct volume *v, enum volume_change change, int rc)
     int r = volume_end_of_change(v, change);
     if (rc >= 0 && r < 0)
         rc = r;
-    r = cache_balance(v->cache);
-    if (r < 0) {
-        v->failed = v->failed || v->writable;
-        rc = rc < 0 ? rc : r;
-    }
-    if (v->deferred < 0 && rc >= 0) {
-        rc = v->deferred;
+    r = volume_balance(v);
+    if (rc >= 0 && r < 0)
+        rc = r;
+    if (rc >= 0 || rc == v->deferred) {
+        rc = v->deferred < 0 ? v->deferred : rc;
         v->deferred = 0;
     }
     unlock(v);

@@ -111,7 +111,7 @@ int volume_shrink(struct volume *v, size_t bytes, size_t *freed, struct base_err
     if (now > target) {
         size_t blocks = cache_held(v->cache);
         cache_set_budget(v->cache, blocks - (size_t)base_min(blocks, now - target));
-        rc = cache_balance(v->cache);
+        rc = volume_balance(v);
         volume_divide_budget(v);
     }
     if (held(v) > target) {
