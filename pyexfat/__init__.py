@@ -1,4 +1,4 @@
-"""exFAT volumes from Python: make, fill, read and change images and cards, without root or mounting.
+"""exFAT volumes from Python: make, fill, read and change images and cards, without mounting.
 
     import pyexfat as px
 
@@ -60,7 +60,7 @@ __all__ = [
     "partitions",
 ]
 
-# What is not needed at once is imported at its first use, since importing pyexfat should cost little.
+# Imported at its first use, since importing pyexfat should cost little.
 _LATER = {
     "Detected": "api",
     "detect": "api",

@@ -38,7 +38,7 @@ def part_matcher(part: str, ignore_case: bool) -> Match:
 
 
 def path_matches(parts: list[str], pattern: list[str], ignore_case: bool) -> bool:
-    """Whether all parts of a path fit all parts of a pattern; ``**`` stands for any number of parts."""
+    """Whether a whole path fits a whole pattern; ``**`` stands for any number of parts."""
     reachable = {0}  # how many parts of the path may have been used so far
     for piece in pattern:
         if piece == "**":

@@ -56,7 +56,7 @@ class _Target:
         self.image = image
 
     def part(self, offset: int, length: int | None) -> _core.Device:
-        """The device from ``offset`` on. ValueError that names the argument when it is not all there."""
+        """The device from ``offset`` on. ValueError names the argument when it is not all there."""
         size = self.whole.size
         if length is None:
             length = size - offset
@@ -153,7 +153,7 @@ def _borrowed(target: Any, sector_size: int) -> Iterator[_core.Device]:
 
 
 def detect(target: Any, *, sector_size: int = 0) -> Detected | None:
-    """Which file system is there: at the start of the target, or in the first partition that has one.
+    """Which file system is there: at the start of the target, or in the first partition with one.
 
     Reads at most 64 KiB for each place it looks at and writes nothing; None when nothing is known
     there. Targets are those of open(). Raises OSError when the target can't be read.
@@ -441,7 +441,7 @@ def _uuid_bytes(value: UUID | bytes | str | None) -> bytes | None:
 def _make_target(
     target: Any, size: int | None, sector_size: int, whole: bool, undo: ExitStack
 ) -> _Target:
-    """The device to be formatted, made or brought to its size; ``undo`` closes it and removes a new file."""
+    """The device to be formatted, brought to its size; ``undo`` closes it and removes a new file."""
     is_path = isinstance(target, (str, os.PathLike)) and not isinstance(target, Path)
     new = is_path and not os.path.exists(target)
     if size == 0:

@@ -16,6 +16,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO, Protocol
 
 from . import _core
@@ -24,7 +25,7 @@ from .path import Path
 from .volume import Volume
 
 Progress = Callable[[int, int, str], object]
-"""Called with (bytes done, bytes in all, path of the source) after each piece; what it raises stops the copy."""
+"""Called with (bytes done, bytes in all, path of the source); what it raises stops the copy."""
 
 CHUNK = 8 << 20  # bytes moved in one call
 _TEMPORARY = ".pyexfat-copy-{}.tmp"
@@ -164,8 +165,7 @@ class HostSource:
     def look(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Entry:
         """The entry of a path that a user gave."""
         text = os.fsdecode(path)
-        entry = self._entry(text, os.path.basename(os.path.abspath(text)), os.stat(text))
-        return entry
+        return self._entry(text, os.path.basename(os.path.abspath(text)), os.stat(text))
 
     def _entry(self, path: str, name: str, status: os.stat_result) -> Entry:
         identity = (status.st_dev, status.st_ino)
@@ -356,7 +356,7 @@ class VolumeSink:
         preserve: bool = True,
         times_of: Callable[[Any], dict[str, int]] | None = None,
     ) -> None:
-        """``preserve``: times and the read-only attribute; ``times_of`` may say other times for a stat."""
+        """``preserve``: times and the read-only attribute; ``times_of`` makes times from a stat."""
         self._volume = volume
         self._preserve = preserve
         self._times_of = times_of or _times
@@ -415,10 +415,8 @@ class VolumeSink:
                 continue
 
     def _discard(self, place: str) -> None:
-        try:
+        with suppress(OSError, ValueError):  # the first error says more
             self._volume.unlink(place)
-        except (OSError, ValueError):
-            pass  # the first error says more
 
     def _fill(self, handle: _core.Handle, entry: Entry, reader: Reader, move: Move) -> None:
         if entry.size > CHUNK:
@@ -466,7 +464,7 @@ def build_times(latest: int | None) -> Callable[[Any], dict[str, int]]:
 
 
 def _attributes(status: Any) -> int:
-    """Attribute bits for a stat result: a volume's own, or read-only for a mode that nobody may write."""
+    """Attribute bits of a stat result; of another system's, read-only if nobody may write."""
     if isinstance(status, _core.Stat):
         return (
             _core.ATTR_READ_ONLY * status.read_only
@@ -554,7 +552,7 @@ _FILE, _ENTER, _LEAVE = range(3)
 
 
 def _walk(source: Source, top: Entry) -> Iterator[tuple[int, Entry]]:
-    """Goes through a tree in order with a stack of its own; OSError (ELOOP) for a link to a directory above."""
+    """Goes through a tree in order. OSError (ELOOP) for a link to a directory above it."""
     source.start()
     if not top.is_dir:
         yield _FILE, top
@@ -589,7 +587,7 @@ def transfer(
     progress: Progress | None = None,
     exist_ok: bool = True,
 ) -> None:
-    """Copies ``top`` and all below it to ``place``; exist_ok: into directories that are there already."""
+    """Copies ``top`` and all below it to ``place``; exist_ok: into directories that are there."""
     total = sum(entry.size for kind, entry in _walk(source, top) if kind == _FILE)
     move = Move(total, progress)
     places: list[tuple[str, bool]] = []

@@ -1,4 +1,4 @@
-"""Devices: what a volume stands on. They stack: a branch of a recorder of a file is a device like any other."""
+"""Devices: what a volume stands on. They stack: a branch of a recorder is a device like any other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Op = Literal["read", "write", "flush", "discard"]
 
 
 class Device(_core.Device):
-    """A row of sectors, addressed by byte offset; offsets and lengths are multiples of ``sector_size``.
+    """A row of sectors by byte offset; offsets and lengths are multiples of ``sector_size``.
 
     Made by memory(), file(), buffer() or wrap(). A device stays open until close(), also when a
     volume on it is closed; use it in a ``with`` statement. Raises ValueError once it is closed.
@@ -59,9 +59,9 @@ class Device(_core.Device):
         return super().wrap(fileobj, writable, length, sector_size)
 
     def branch(self) -> Device:
-        """A child that sees this device as it is now and keeps its changes to itself; costs nothing to make.
+        """A child that sees this device as it is now and keeps its changes to itself.
 
-        commit() writes its changes here, rollback() forgets them.
+        It costs nothing to make. commit() writes its changes here, rollback() forgets them.
         """
         return cast(Device, super().branch())
 
@@ -75,7 +75,10 @@ class Device(_core.Device):
         return cast(Recorder, super().record())
 
     def faults(self, ops: _Op | Iterable[_Op] | None = None, **rule: Any) -> Faults:
-        """A device over this one whose operations can be made to fail; arguments are a first rule, as for Faults.add()."""
+        """A device over this one whose operations can be made to fail.
+
+        The arguments are a first rule, as for Faults.add().
+        """
         device = cast(Faults, super().faults())
         if ops is not None:
             rule["ops"] = ops
@@ -96,7 +99,7 @@ class Device(_core.Device):
 
 
 class Recorder(_core.Recorder, Device):
-    """Passes everything through to a device and keeps an ordered log of writes, discards and flushes."""
+    """Passes everything on to a device and keeps an ordered log of writes, discards and flushes."""
 
     __slots__ = ()
 

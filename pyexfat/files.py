@@ -71,7 +71,7 @@ class RawFile(io.RawIOBase):
 
     @property
     def handle(self) -> _core.Handle:
-        """The core's open file: pread, pwrite and the rest, without a position. ValueError when closed."""
+        """The core's open file (pread, pwrite …), without a position. ValueError when closed."""
         return self._open()
 
     def readable(self) -> bool:
@@ -126,7 +126,7 @@ class RawFile(io.RawIOBase):
         return done
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Moves the position and returns it. OSError (EINVAL) when it would be negative or beyond 2**63."""
+        """Moves the position and returns it. OSError (EINVAL) for one below 0 or beyond 2**63."""
         handle = self._open()
         if whence == os.SEEK_SET:
             start = 0

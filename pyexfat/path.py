@@ -258,7 +258,7 @@ class Path:
     def relative_to(
         self, other: str | os.PathLike[str] | Path, *, walk_up: bool = False
     ) -> PurePosixPath:
-        """The way from ``other`` to here, as a pathlib.PurePosixPath. ValueError when not below it."""
+        """The way from ``other`` to here, a pathlib.PurePosixPath. ValueError when not below it."""
         start, here = self.with_segments(other).parts, self.parts
         common = 0
         while common < min(len(start), len(here)) and start[common] == here[common]:
@@ -551,7 +551,7 @@ class Path:
         )
 
     def move(self, target: Any) -> Any:
-        """Moves a file or a tree: a rename on this volume, else a copy that keeps times and a removal."""
+        """Moves a file or a tree: a rename on this volume, else a copy with times and a removal."""
         if isinstance(target, str) or (isinstance(target, Path) and target._volume is self._volume):
             return self.replace(target)
         self.copy(target, preserve_metadata=True)

@@ -1,4 +1,7 @@
-"""Which mechanisms of a volume are at work. Each can be set back to the old way, to measure what it is worth."""
+"""Which mechanisms of a volume are at work.
+
+Each can be set back to the old way, to measure what it is worth.
+"""
 
 from __future__ import annotations
 

@@ -206,7 +206,10 @@ class Volume(_core.Volume):
 
     @property
     def policy(self) -> Policy:
-        """Which mechanisms are at work; may be set while the volume is in use, to a Policy or a dict of some fields."""
+        """Which mechanisms are at work.
+
+        May be set while the volume is in use, to a Policy or a dict of some fields.
+        """
         from .policy import Policy
 
         return Policy(**self.get_policy())
@@ -238,7 +241,7 @@ class Volume(_core.Volume):
         return super().shrink(parse_size(size, "size"))
 
     def trim(self, min_length: Size = 0) -> int:
-        """Tells the device of all free space in runs of at least ``min_length`` bytes; returns how many bytes."""
+        """Tells the device of all free runs of at least ``min_length`` bytes; returns the bytes."""
         return super().trim(parse_size(min_length, "min_length"))
 
     # ---- questions ----
@@ -338,9 +341,8 @@ class Volume(_core.Volume):
 
     def __truediv__(self, segment: str | os.PathLike[str] | Path) -> Path:
         """``vol / "DCIM"``."""
-        if not isinstance(segment, str) and not hasattr(segment, "__vfspath__"):
-            if not hasattr(segment, "__fspath__"):
-                return NotImplemented
+        if not isinstance(segment, (str, os.PathLike)) and not hasattr(segment, "__vfspath__"):
+            return NotImplemented
         return self.path(segment)
 
     # ---- files ----
@@ -562,7 +564,7 @@ class Volume(_core.Volume):
         super().truncate(path, parse_size(size, "size"))
 
     def fallocate(self, path: str, offset: Size, length: Size, keep_size: bool = False) -> None:
-        """Gives a file the clusters for a range of bytes; keep_size: also beyond its end, which stays."""
+        """Gives a file the clusters for a range of bytes, with keep_size without making it longer."""
         start, count = parse_size(offset, "offset"), parse_size(length, "length")
         super().fallocate(path, start, count, keep_size)
 
@@ -645,7 +647,7 @@ class Volume(_core.Volume):
 
 
 def _policy_mapping(policy: Policy | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What the core takes; checks a plain mapping as Policy does. ValueError names an unknown field."""
+    """What the core takes; checks a mapping as Policy does. ValueError names an unknown field."""
     if policy is None:
         return None
     from .policy import Policy
