@@ -89,7 +89,7 @@ def _matcher_or_literal(part: str, ignore_case: bool) -> str | Match:
 
 
 class _Search:
-    """One search: the parts of the pattern, and the directories that each ``**`` has been through."""
+    """One search: the pattern's parts, and the directories that each ``**`` has been through."""
 
     def __init__(self, volume: Volume, matchers: list[str | Match]) -> None:
         self._volume = volume
@@ -97,7 +97,7 @@ class _Search:
         self._once = [Once(volume) for _ in matchers]
 
     def step(self, path: str, at: int) -> Iterator[tuple[str, int, bool | None]]:
-        """What one part of the pattern leads to from ``path``: (path, next part, is a directory)."""
+        """What one part of the pattern leads to: (path, next part, is a directory)."""
         matcher, last = self._matchers[at], at + 1 == len(self._matchers)
         if matcher == "**":
             yield path, at + 1, True if last else None

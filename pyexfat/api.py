@@ -441,7 +441,7 @@ def _uuid_bytes(value: UUID | bytes | str | None) -> bytes | None:
 def _make_target(
     target: Any, size: int | None, sector_size: int, whole: bool, undo: ExitStack
 ) -> _Target:
-    """The device to be formatted, brought to its size; ``undo`` closes it and removes a new file."""
+    """The device to format, brought to its size; ``undo`` closes it and removes a new file."""
     is_path = isinstance(target, (str, os.PathLike)) and not isinstance(target, Path)
     new = is_path and not os.path.exists(target)
     if size == 0:

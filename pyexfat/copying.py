@@ -45,7 +45,7 @@ class Entry:
         status: Any = None,
         identity: object = None,
     ) -> None:
-        """``identity`` is the same for the same directory and tells a loop; ``status`` a stat result."""
+        """``identity`` tells a directory that was seen before; ``status`` is a stat result."""
         self.place = place
         self.name = name
         self.is_dir = is_dir
@@ -452,7 +452,7 @@ def _times(status: Any) -> dict[str, int]:
 
 
 def build_times(latest: int | None) -> Callable[[Any], dict[str, int]]:
-    """Times for images that must come out the same: all from st_mtime, none after ``latest`` (ns)."""
+    """Times for images that must come out the same: from st_mtime, none after ``latest`` (ns)."""
 
     def times(status: Any) -> dict[str, int]:
         modified = status.st_mtime_ns
@@ -630,7 +630,7 @@ def copy_into_volume(
     times_of: Callable[[Any], dict[str, int]] | None = None,
     into: bool = True,
 ) -> str:
-    """Copies from the host, a volume, a pathlib-like path or a file object; see Volume.copy_in()."""
+    """Copies from the host, a volume, a path of any kind or a file; see Volume.copy_in()."""
     sink = VolumeSink(volume, preserve, times_of)
     source: Any
     if hasattr(src, "read") and not hasattr(src, "info"):

@@ -1,4 +1,4 @@
-"""Devices: what a volume stands on. They stack: a branch of a recorder is a device like any other."""
+"""Devices: what a volume stands on. They stack: a branch of a recorder is a device, too."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Once:
         self._seen: dict[int, str] = {}
 
     def enter(self, path: str, status: Stat) -> None:
-        """Raises CorruptImageError when this directory's clusters are those of another seen before."""
+        """Raises CorruptImageError when its clusters are those of another one seen before."""
         first = status.first_cluster
         if not first:
             return  # empty: no way to anywhere

@@ -148,7 +148,7 @@ class RawFile(io.RawIOBase):
         return self._position
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Makes the file ``size`` bytes long, or as long as the position; new bytes read as zeros."""
+        """Makes the file ``size`` bytes long (None: the position); new bytes read as zeros."""
         handle = self._check(self._writable, "writing")
         wanted = self._position if size is None else size.__index__()
         if not 0 <= wanted < _OFFSET_LIMIT:

@@ -276,7 +276,7 @@ class Path:
         return self.parts[: len(start)] == start
 
     def match(self, pattern: str, *, case_sensitive: bool | None = None) -> bool:
-        """Whether the last parts fit the pattern; ``**`` stands for one part here, as in pathlib."""
+        """Whether the last parts fit; ``**`` stands for one part here, as in pathlib."""
         wanted, _ = _match.split_pattern(pattern)
         wanted = ["*" if part == "**" else part for part in wanted]
         have = list(self.parts[1:])
@@ -486,7 +486,7 @@ class Path:
                 raise
 
     def rename(self, target: str | os.PathLike[str] | Path) -> Path:
-        """Renames to ``target`` on the same volume, replacing a file there; returns the new path."""
+        """Renames on the same volume, replacing a file that is there; returns the new path."""
         path = self.with_segments(target)
         self._volume.replace(self._text, path._text)
         return path

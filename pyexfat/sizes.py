@@ -1,4 +1,4 @@
-"""Sizes as people write them: ``"64 MiB"``, ``"4K"``, ``"32k"``, ``"8MB"``, or a number of bytes."""
+"""Sizes as people write them: ``"64 MiB"``, ``"4K"``, ``"8MB"``, or a number of bytes."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ class Volume(_core.Volume):
         topdown: bool = True,
         onerror: Callable[[OSError], object] | None = None,
     ) -> Iterator[tuple[str, list[str], list[str]]]:
-        """As os.walk(): (directory, names of directories, names of files) for ``top`` and all below.
+        """As os.walk(): (directory, its directories, its files) for ``top`` and all below.
 
         With topdown the list of directories may be changed to say where to go. Errors go to
         ``onerror``; without it a directory that is not there is left out, and everything else is
@@ -564,7 +564,7 @@ class Volume(_core.Volume):
         super().truncate(path, parse_size(size, "size"))
 
     def fallocate(self, path: str, offset: Size, length: Size, keep_size: bool = False) -> None:
-        """Gives a file the clusters for a range of bytes, with keep_size without making it longer."""
+        """Gives a file the clusters for a range of bytes; keep_size: it gets no longer."""
         start, count = parse_size(offset, "offset"), parse_size(length, "length")
         super().fallocate(path, start, count, keep_size)
 
