@@ -134,28 +134,26 @@ step_suite() {
 }
 
 # instrumented NAME RUNTIME PYTEST-ARGUMENTS…: the suite in the environment NAME with a sanitizer's runtime loaded first.
-# Its reports go to files, since pytest swallows what a dying process says.
+# pytest must leave standard error alone, or what a dying process says is lost.
 instrumented() {
     local name=$1 runtime
     runtime=$(gcc -print-file-name="$2")
     shift 2
-    rm -f "$logs/$name.report".*
     HYPOTHESIS_PROFILE=slow LD_PRELOAD=$runtime setarch -R \
-        "$logs/$name/bin/pytest" -q -p no:cacheprovider "$@" | tee "$logs/$name-pytest.log" ||
-        { tail -n 150 "$logs/$name.report".*; return 1; }
+        "$logs/$name/bin/pytest" -q --capture=sys -p no:cacheprovider "$@" | tee "$logs/$name-pytest.log"
     echo "@@ $name: $(tail -n 1 "$logs/$name-pytest.log")"
 }
 
 step_asan() {
     CC=gcc PYEXFAT_SANITIZE=address,undefined venv asan '.[cli,test]'
     # Leaks are valgrind's and ctest's business: the interpreter has its own that would be named here.
-    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:log_path=$logs/asan.report \
-        UBSAN_OPTIONS=print_stacktrace=1:log_path=$logs/asan.report instrumented asan libasan.so -n "$jobs" -m "not guest"
+    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
+        UBSAN_OPTIONS=print_stacktrace=1 instrumented asan libasan.so -n "$jobs" -m "not guest"
 }
 
 step_tsan() {
     CC=gcc PYEXFAT_SANITIZE=thread venv tsan '.[cli,test]'
-    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1:log_path=$logs/tsan.report \
+    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1 \
         instrumented tsan libtsan.so -m threads
 }
 
