@@ -2,11 +2,18 @@
 #include "exfat/exfat.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 static int exfat_sync(struct volume *v, bool clean)
 {
     struct exfat *x = exfat_of(v);
-    int rc = volume_write_dirty_nodes(v);
+    int rc = 0;
+    while (clean && rc == 0 && x->pins_n > 0) {
+        rc = exfat_unpin(x->pins[x->pins_n - 1]);
+    }
+    if (rc == 0) {
+        rc = volume_write_dirty_nodes(v);
+    }
     if (rc == 0) {
         rc = cache_commit(v->cache, CACHE_REMOVAL, true);
     }
@@ -70,6 +77,31 @@ static size_t exfat_memory_held(struct volume *v)
     return held;
 }
 
+/* What is cheap to make again: the bitmap's summaries. */
+static size_t exfat_shrink(struct volume *v, size_t bytes)
+{
+    struct exfat *x = exfat_of(v);
+    size_t before = exfat_memory_held(v);
+    if (bytes == 0) {
+        return 0;
+    }
+    free(x->block_free);
+    x->block_free = NULL;
+    return before - exfat_memory_held(v);
+}
+
+/* Hints are valid under the policy that made them. */
+static void exfat_budget_changed(struct volume *v)
+{
+    struct volume_node *node;
+    size_t cursor = 0;
+    uint64_t key;
+    while ((node = base_map_next(&v->nodes, &cursor, &key)) != NULL) {
+        exfat_node_of(node)->hint.valid = false;
+        exfat_node_of(node)->walked = false;
+    }
+}
+
 const struct volume_driver exfat_driver = {
     .name = "exfat",
     .mount = exfat_mount,
@@ -95,5 +127,7 @@ const struct volume_driver exfat_driver = {
     .set_label = exfat_set_label,
     .set_serial = exfat_set_serial,
     .trim = exfat_trim,
+    .shrink = exfat_shrink,
     .memory_held = exfat_memory_held,
+    .budget_changed = exfat_budget_changed,
 };

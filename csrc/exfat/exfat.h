@@ -101,6 +101,8 @@ struct exfat {
     size_t cuts_n, cuts_cap;
     uint64_t pending_epoch;  /* cache epoch in which the newest pending record was made */
     uint32_t upcase_cluster;
+    struct exfat_node **pins; /* files with reserved clusters that nobody has open */
+    size_t pins_n, pins_cap;
 };
 
 static inline struct exfat *exfat_of(const struct volume *v)
@@ -237,9 +239,7 @@ struct exfat_node {
     uint64_t size, valid;
     struct exfat_chain chain;
     uint64_t reserved;      /* clusters in chain beyond size, kept for later writes (keep_size) */
-    bool pinned;            /* reserved clusters without a handle: holds a reference until the volume syncs clean */
-    bool uncommitted;       /* made in epoch_made: nothing on the device points to its clusters yet */
-    uint64_t epoch_made;
+    bool pinned;            /* reserved clusters without a handle: in exfat.pins until the volume syncs clean */
     uint64_t epoch_cut;     /* cache epoch + 1 in which clusters were cut from its FAT chain; 0: none */
     /* directories */
     struct names_dir *names;
@@ -327,6 +327,8 @@ int exfat_resize(struct volume_node *node, uint64_t size);
 int exfat_allocate(struct volume_node *node, uint64_t offset, uint64_t n, bool keep_size);
 int exfat_extents(struct volume_node *node, struct volume_extents *out);
 int exfat_release(struct volume_node *node);
+int exfat_pin(struct exfat_node *n);
+int exfat_unpin(struct exfat_node *n);
 int exfat_drop_reserved(struct exfat_node *n); /* clusters kept beyond the size go back */
 
 /* ---- mount.c, label.c ---- */

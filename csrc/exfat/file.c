@@ -35,15 +35,11 @@ static int find_piece(struct exfat_node *n, uint64_t offset, uint64_t *device, u
 /* A walk that maps the chain only one cluster at a time would make a read per cluster of what is one piece on the disk. */
 static int map_ahead(struct exfat_node *n, uint64_t offset, uint64_t bytes)
 {
-    struct exfat *x = exfat_of(n->base.volume);
     uint64_t device, length;
     if (n->chain.contiguous || n->chain.complete || bytes == 0) {
         return 0;
     }
-    return find_piece(n, base_min(offset + bytes, base_max(n->size, 1)) - 1, &device, &length) < 0 &&
-                   x->volume->error->kind == BASE_ERROR_NONE
-               ? -EIO
-               : 0;
+    return find_piece(n, offset + bytes - 1, &device, &length);
 }
 
 int exfat_read(struct volume_node *node, uint64_t offset, void *buffer, size_t bytes, size_t *done)
@@ -260,6 +256,8 @@ int exfat_allocate(struct volume_node *node, uint64_t offset, uint64_t bytes, bo
     set_size(n, keep_size ? n->size : end);
     if (!keep_size) {
         touched(n);
+    } else if (node->handles == 0) {
+        return exfat_pin(n);
     }
     return 0;
 }

@@ -217,6 +217,7 @@ void exfat_unmount(struct volume *v)
     free(x->block_free);
     free(x->pending);
     free(x->cuts);
+    free(x->pins);
     free(x);
     v->private = NULL;
 }

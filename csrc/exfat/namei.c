@@ -173,6 +173,7 @@ int exfat_remove(struct volume_node *node)
     rc = erase_entry(n, &set, &name, true, CACHE_ENTRY);
     if (rc == 0) {
         node->unlinked = true;
+        rc = exfat_unpin(n);
     }
     return rc;
 }
@@ -245,6 +246,7 @@ static int rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const st
         if (rc == 0) {
             replaced->base.unlinked = true;
             volume_node_forget(&replaced->base);
+            rc = exfat_unpin(replaced);
         }
     }
     if (rc == 0) {

@@ -109,6 +109,46 @@ int exfat_drop_reserved(struct exfat_node *n)
     return exfat_chain_cut(x, &n->chain, (uint32_t)exfat_clusters_for(x, n->size), false, exfat_owner(n));
 }
 
+/* Reserved clusters of a file that nobody has open: the node stays in memory for them. */
+int exfat_pin(struct exfat_node *n)
+{
+    struct exfat *x = exfat_of(n->base.volume);
+    if (n->pinned) {
+        return 0;
+    }
+    if (x->pins_n == x->pins_cap) {
+        size_t cap = x->pins_cap ? x->pins_cap * 2 : 8;
+        struct exfat_node **v = realloc(x->pins, cap * sizeof *v);
+        if (!v) {
+            return -ENOMEM;
+        }
+        x->pins = v;
+        x->pins_cap = cap;
+    }
+    x->pins[x->pins_n++] = n;
+    n->pinned = true;
+    volume_node_ref(&n->base);
+    return 0;
+}
+
+int exfat_unpin(struct exfat_node *n)
+{
+    struct exfat *x = exfat_of(n->base.volume);
+    if (!n->pinned) {
+        return 0;
+    }
+    for (size_t i = 0; i < x->pins_n; i++) {
+        if (x->pins[i] == n) {
+            x->pins[i] = x->pins[--x->pins_n];
+            break;
+        }
+    }
+    n->pinned = false;
+    int rc = n->base.handles == 0 ? exfat_drop_reserved(n) : 0;
+    int unref = volume_node_unref(&n->base);
+    return rc < 0 ? rc : unref;
+}
+
 int exfat_release(struct volume_node *node)
 {
     struct exfat_node *n = exfat_node_of(node);
