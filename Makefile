@@ -52,7 +52,9 @@ $(programs): $(out)/ctest/%: $(out)/tests/c/%.o $(call objects,$(support)) $(lib
 	$(CC) $(CFLAGS) $(link) -o $@ $^ $(LDFLAGS)
 
 ctest: $(programs)
-	@for p in $(programs); do echo "$$(basename $$p)"; $(RUN) $$p || exit 1; done
+	@failed=; for p in $(programs); do \
+	    echo "$$(basename $$p)"; $(RUN) $$p || failed="$$failed $$(basename $$p)"; \
+	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 	@echo "$(words $(programs)) C test programs ran without failure"
 
 fuzz:
