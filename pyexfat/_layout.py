@@ -1,0 +1,133 @@
+"""Where the structures of a volume lie, and which clusters are taken: what a picture needs beyond
+the files.
+
+Reads through ``read(offset, length)`` only, from the start of the volume, and trusts nothing that
+it reads: what can't be is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import unpack_from
+
+Read = Callable[[int, int], bytes]
+Run = tuple[int, int]
+"""First cluster counted from the start of the heap, and how many."""
+
+_PIECE = 1 << 20  # bytes of a bitmap at a time
+_LAST_CLUSTER = 0xFFFFFFF6
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The cluster heap of a volume; ``system`` are the runs of structures that no path leads to, by
+    name.
+    """
+
+    heap_offset: int
+    cluster_size: int
+    clusters: int
+    system: list[tuple[str, Run]]
+    bitmap: list[Run]
+    read: Read
+
+    def taken(self) -> Iterator[tuple[int, bytes]]:
+        """The allocation bitmap in order: index of the first cluster (a multiple of 8), and its
+        bytes.
+        """
+        position, end = 0, -(-self.clusters // 8)
+        for first, count in self.bitmap:
+            start = self.heap_offset + first * self.cluster_size
+            length = min(count * self.cluster_size, end - position)
+            for at in range(0, length, _PIECE):
+                piece = self.read(start + at, min(_PIECE, length - at))
+                yield (position + at) * 8, piece
+            position += length
+
+
+def exfat_layout(read: Read, boot_offset: int = 0) -> Layout:
+    """The layout of an exFAT volume by the boot sector at ``boot_offset`` (exFAT specification,
+    section 3.1).
+
+    Raises ValueError when there is no exFAT boot sector.
+    """
+    boot = read(boot_offset, 512)
+    if boot[3:11] != b"EXFAT   ":
+        raise ValueError("no exFAT boot sector")
+    fat_at, _, heap_at, clusters, root = unpack_from("<IIIII", boot, 80)
+    sector_shift, cluster_shift = boot[108], boot[109]
+    if not 9 <= sector_shift <= 12 or cluster_shift > 25 - sector_shift:
+        raise ValueError("no sector or cluster size that exFAT has")
+    sector, cluster = 1 << sector_shift, 1 << (sector_shift + cluster_shift)
+    chains = _Chains(read, fat_at * sector, clusters)
+    heap = heap_at * sector
+    system: list[tuple[str, Run]] = []
+    bitmaps: dict[int, list[Run]] = {}
+    for kind, flags, first, length in _root_structures(
+        read, heap, cluster, chains.runs(root, None)
+    ):
+        runs = chains.runs(first, -(-length // cluster))
+        name = "allocation bitmap" if kind == 0x81 else "up-case table"
+        system += [(name, run) for run in runs]
+        if kind == 0x81:
+            bitmaps.setdefault(flags & 1, runs)
+    active = unpack_from("<H", boot, 106)[0] & 1
+    bitmap = bitmaps.get(active) or bitmaps.get(0) or []
+    return Layout(heap, cluster, clusters, system, bitmap, read)
+
+
+def _root_structures(
+    read: Read, heap: int, cluster: int, runs: list[Run]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Type, flags, first cluster and length of the bitmap and up-case entries (sections 7.1 and
+    7.2).
+    """
+    left = 256 << 20  # a directory is no longer than that (section 7.4)
+    for first, count in runs:
+        for at in range(0, min(count * cluster, left), 4096):
+            block = read(heap + first * cluster + at, min(4096, cluster))
+            for entry in range(0, len(block) - 31, 32):
+                kind, flags = block[entry], block[entry + 1]
+                if kind == 0:
+                    return
+                if kind in (0x81, 0x82):
+                    yield kind, flags, *unpack_from("<IQ", block, entry + 20)
+        left -= min(left, count * cluster)
+
+
+class _Chains:
+    """Chains of a FAT (section 4.1), read a block at a time."""
+
+    _BLOCK = 1 << 16
+
+    def __init__(self, read: Read, offset: int, clusters: int) -> None:
+        self._read = read
+        self._offset = offset
+        self._clusters = clusters
+        self._at = -1
+        self._block = b""
+
+    def _next(self, cluster: int) -> int:
+        at, within = divmod(cluster * 4, self._BLOCK)
+        if at != self._at:
+            length = min(self._BLOCK, (self._clusters + 2) * 4 - at * self._BLOCK)
+            self._at, self._block = at, self._read(self._offset + at * self._BLOCK, length)
+        return int.from_bytes(self._block[within : within + 4], "little")
+
+    def runs(self, first: int, limit: int | None) -> list[Run]:
+        """The chain from ``first`` as runs, at most ``limit`` clusters and never more than there
+        are.
+        """
+        runs: list[Run] = []
+        cluster = first
+        left = self._clusters if limit is None else min(limit, self._clusters)
+        while left > 0 and 2 <= cluster <= min(self._clusters + 1, _LAST_CLUSTER):
+            start, count = runs[-1] if runs else (-1, 0)
+            if runs and start + count == cluster - 2:
+                runs[-1] = (start, count + 1)
+            else:
+                runs.append((cluster - 2, 1))
+            left -= 1
+            cluster = self._next(cluster)
+        return runs

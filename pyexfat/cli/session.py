@@ -1,0 +1,125 @@
+"""The volumes that one command has open, and the failures it has met so far."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import pyexfat
+from pyexfat import Device, Volume
+
+from .errors import CommandError, report
+from .options import policy
+from .places import Place
+from .render import Output
+
+Key = tuple[str, int | None]
+
+
+class Session:
+    """Opens each volume once, however many arguments lie in it, and closes all at the end.
+
+    ``writes`` are the places that will be changed: their volumes are opened for writing at their
+    first use. A failure of one argument is reported and remembered (``status``), and the others go
+    on.
+    """
+
+    def __init__(self, args: argparse.Namespace, writes: list[Place] | None = None) -> None:
+        self.out = Output()
+        self.status = 0
+        self.args = args
+        self._writable = {_key(place) for place in writes or []}
+        self._volumes: dict[Key, Volume] = {}
+        self._devices: dict[str, Device] = {}
+        self.image_files: set[tuple[object, ...]] = set()
+        """Identities of the host files under the volumes, as ends.Status has them."""
+
+    def volume(self, place: Place) -> Volume:
+        """The open volume of a place.
+
+        Raises CommandError that names the image.
+        """
+        key = _key(place)
+        if key not in self._volumes:
+            try:
+                volume = self._open(place, key in self._writable)
+            except (OSError, ValueError) as error:
+                raise CommandError(place.volume_name, error) from error
+            self._volumes[key] = volume
+        return self._volumes[key]
+
+    def same_volume(self, one: Place, other: Place) -> bool:
+        return _key(one) == _key(other)
+
+    def _open(self, place: Place, writing: bool) -> Volume:
+        options = self.args
+        if not writing:
+            return pyexfat.open(
+                self.device(place.image),
+                partition=place.partition,
+                offset=options.offset,
+                use_backup=getattr(options, "backup", False),
+            )
+        return pyexfat.open(
+            self.device(place.image),
+            "r+",
+            partition=place.partition,
+            offset=options.offset,
+            sync=options.sync,
+            policy=policy(options.policy),
+        )
+
+    def device(self, image: str) -> Device:
+        """The device of an image file, one for all of its partitions."""
+        path = os.path.realpath(image)
+        if path not in self._devices:
+            writing = any(one == path for one, _ in self._writable)
+            device = Device.file(image, writable=writing)
+            self._devices[path] = device
+            status = os.stat(path)
+            self.image_files.add(("host", status.st_dev, status.st_ino))
+        return self._devices[path]
+
+    @contextmanager
+    def attempt(self, where: str | Place) -> Iterator[None]:
+        """Reports a failure inside the block as one of ``where`` and goes on after it."""
+        try:
+            yield
+        except (BrokenPipeError, KeyboardInterrupt):
+            raise
+        except (CommandError, OSError, ValueError) as error:
+            self.failed(where, error)
+
+    def failed(self, where: str | Place, error: BaseException) -> None:
+        """Reports a failure."""
+        report(error, str(where))
+        self.status = max(self.status, error.status if isinstance(error, CommandError) else 1)
+
+    def failed_in(self, top: Place) -> Callable[[str, OSError], None]:
+        """A call-back for walks of a volume, that takes a path in it."""
+        return lambda path, error: self.failed(replace(top, path=path), error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        for (image, number), volume in self._volumes.items():
+            with self.attempt(Place(image, number, "/").volume_name):
+                volume.close()
+        for path, device in self._devices.items():
+            with self.attempt(path):
+                device.close()
+
+
+def _key(place: Place) -> Key:
+    return os.path.realpath(place.image), place.partition
