@@ -145,15 +145,17 @@ static void add_to_filter(struct names_dir *d, uint32_t tag, uint32_t entries)
 static void index_refused(struct names_dir *d, uint32_t tag, uint32_t entries)
 {
     d->refused_at = entries;
-    if (d->index_complete && names_policy_of(d)->filter && d->filter.bits == NULL &&
-        names_filter_make(d, names_filter_size(entries))) {
-        names_index_to_filter(&d->index, &d->filter);
+    if (!d->index_complete || !names_policy_of(d)->filter || d->filter.bits != NULL) {
+        names_index_free(d);
+        return;
+    }
+    names_index_to_filter(d, names_filter_size(entries));
+    if (d->filter.bits != NULL) {
         names_filter_add(&d->filter, tag);
         names_filter_settle(&d->filter);
         d->filter_complete = true;
         names_counters_of(d)->filter_builds++;
     }
-    names_index_free(d);
 }
 
 void names_added(struct names_dir *d, uint64_t hash, uint32_t position, uint32_t entries)

@@ -8,6 +8,7 @@
 #include "names/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_CAPACITY 16u
 #define SEGMENTED_FROM 4096u /* slots of a single segment; beyond, there are NAMES_SEGMENTS */
@@ -86,7 +87,7 @@ static bool cut_up(struct names_dir *d)
 {
     struct names_index *x = &d->index;
     struct names_segment *one = x->segments;
-    uint32_t per_segment = one->capacity / NAMES_SEGMENTS * 2;
+    uint32_t per_segment = one->capacity / NAMES_SEGMENTS / 2 * 3;
     struct names_segment *many = take(d, NAMES_SEGMENTS * sizeof *many);
     if (many == NULL) {
         return false;
@@ -243,13 +244,41 @@ void names_index_free(struct names_dir *d)
     d->index_complete = d->building_index = false;
 }
 
-void names_index_to_filter(const struct names_index *x, struct names_filter *f)
+/* Moves the tags of a segment to the front of its memory and gives back the rest. */
+static void keep_tags(struct names_dir *d, struct names_segment *s)
 {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->capacity; i++) {
+        if (s->slots[i] != 0) {
+            uint32_t tag = (uint32_t)(s->slots[i] >> 32);
+            memcpy((uint8_t *)s->slots + (size_t)n++ * sizeof tag, &tag, sizeof tag);
+        }
+    }
+    uint32_t kept = (uint32_t)base_max(base_div_up(n, 2), 1);
+    uint64_t *smaller = kept < s->capacity ? realloc(s->slots, kept * sizeof *smaller) : NULL;
+    if (smaller != NULL) {
+        size_t freed = (size_t)(s->capacity - kept) * sizeof *smaller;
+        *s = (struct names_segment){smaller, kept, n};
+        d->index.bytes -= freed;
+        names_release(d, freed);
+    }
+}
+
+void names_index_to_filter(struct names_dir *d, size_t bytes)
+{
+    struct names_index *x = &d->index;
     for (uint32_t i = 0; i < x->segment_count; i++) {
-        for (uint32_t j = 0; j < x->segments[i].capacity; j++) {
-            if (x->segments[i].slots[j] != 0) {
-                names_filter_add(f, (uint32_t)(x->segments[i].slots[j] >> 32));
+        keep_tags(d, &x->segments[i]);
+    }
+    if (names_filter_make(d, bytes)) {
+        for (uint32_t i = 0; i < x->segment_count; i++) {
+            for (uint32_t j = 0; j < x->segments[i].count; j++) {
+                uint32_t tag;
+                const uint8_t *tags = (const uint8_t *)x->segments[i].slots;
+                memcpy(&tag, tags + (size_t)j * sizeof tag, sizeof tag);
+                names_filter_add(&d->filter, tag);
             }
         }
     }
+    names_index_free(d);
 }

@@ -90,7 +90,9 @@ enum names_result names_index_remove(struct names_index *x, uint32_t tag, uint32
 bool names_index_next(const struct names_index *x, uint32_t tag, uint32_t *cursor,
                       uint32_t *position);
 void names_index_free(struct names_dir *d);
-void names_index_to_filter(const struct names_index *x, struct names_filter *f);
+/* Ends the index and makes a filter of its names within the memory it had; without memory for that,
+ * no filter. */
+void names_index_to_filter(struct names_dir *d, size_t bytes);
 
 /* holes.c */
 void names_holes_free(struct names_dir *d);
