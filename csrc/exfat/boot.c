@@ -158,6 +158,12 @@ static void take_fields(const uint8_t *p, struct exfat_geometry *g)
     }
 }
 
+/* 1.00 to 99.99 [3.1.12] */
+static bool is_revision(uint16_t revision)
+{
+    return revision >> 8 >= 1 && revision >> 8 <= 99 && (revision & 0xFF) <= 99;
+}
+
 static int check_units(const struct region *r, const struct exfat_geometry *g)
 {
     if (g->cluster_shift > EXFAT_CLUSTER_BYTES_SHIFT_MAX) {
@@ -215,23 +221,19 @@ static int check_layout(const struct region *r, const struct exfat_geometry *g)
     return 0;
 }
 
-static int check_revision(const struct region *r, const struct exfat_geometry *g)
+static int check_device(const struct region *r, const struct exfat_geometry *g,
+                        const struct device *d)
 {
-    uint32_t major = g->revision >> 8, minor = g->revision & 0xFF;
-
-    if (major < 1 || major > 99 || minor > 99) {
-        return damage(r, EXFAT_BOOT_REVISION, "FileSystemRevision", g->revision, 0x100,
-                      "not a revision number");
-    }
-    if (major != 1) {
-        return base_unsupported(r->e, "file system revision", "only revision 1 of exFAT is known");
+    if (g->volume_length > d->size >> g->sector_shift) {
+        return damage(r, EXFAT_BOOT_VOLUME_LENGTH, "VolumeLength", g->volume_length,
+                      d->size >> g->sector_shift, "the device ends before the volume does");
     }
     return 0;
 }
 
 /* A complete region. A later revision may give fields another meaning: where the checksum is good,
  * the revision is judged first. */
-static int parse(const struct region *r, struct exfat_geometry *g)
+static int parse(const struct region *r, struct exfat_geometry *g, const struct device *d)
 {
     struct region quiet = *r;
     uint32_t sector_size;
@@ -241,11 +243,8 @@ static int parse(const struct region *r, struct exfat_geometry *g)
     sector_size = 1u << g->sector_shift;
     quiet.e = NULL;
     sum_err = check_sum(&quiet, sector_size);
-    if (sum_err == 0) {
-        err = check_revision(r, g);
-        if (err) {
-            return err;
-        }
+    if (!sum_err && is_revision(g->revision) && g->revision >> 8 != 1) {
+        return base_unsupported(r->e, "file system revision", "only revision 1 of exFAT is known");
     }
     err = check_constants(r, sector_size);
     if (!err) {
@@ -255,26 +254,12 @@ static int parse(const struct region *r, struct exfat_geometry *g)
         err = check_layout(r, g);
     }
     if (!err) {
-        err = check_revision(r, g);
+        err = check_device(r, g, d);
     }
     if (!err && sum_err) {
         err = check_sum(r, sector_size);
     }
     return err;
-}
-
-static int check_device(const struct region *r, const struct exfat_geometry *g,
-                        const struct device *d)
-{
-    if (1u << g->sector_shift < d->sector_size) {
-        return base_unsupported(r->e, "sector size",
-                                "the volume's sectors are smaller than the device's");
-    }
-    if (g->volume_length > d->size >> g->sector_shift) {
-        return damage(r, EXFAT_BOOT_VOLUME_LENGTH, "VolumeLength", g->volume_length,
-                      d->size >> g->sector_shift, "the device ends before the volume does");
-    }
-    return 0;
 }
 
 static int read_region(struct device *d, uint64_t offset, uint32_t bytes, struct region *r,
@@ -292,10 +277,9 @@ static int read_main(struct device *d, uint8_t *buffer, struct exfat_geometry *g
                      struct base_error *e)
 {
     struct region r = {buffer, 0, false, e};
-    uint32_t sector = d->sector_size > 512 ? d->sector_size : 512;
-    uint32_t shift,
-        have = (uint32_t)base_min(EXFAT_BOOT_SECTORS * (uint64_t)sector, d->size / sector * sector);
-    int err = read_region(d, 0, have < sector ? sector : have, &r, buffer);
+    uint32_t have = (uint32_t)base_min(EXFAT_BOOT_SECTORS * d->sector_size, d->size);
+    uint32_t shift;
+    int err = read_region(d, 0, have ? have : d->sector_size, &r, buffer);
 
     if (!err) {
         err = check_frame(&r, &shift);
@@ -308,9 +292,9 @@ static int read_main(struct device *d, uint8_t *buffer, struct exfat_geometry *g
         err = read_region(d, 0, (uint32_t)EXFAT_BOOT_SECTORS << shift, &r, buffer);
     }
     if (!err) {
-        err = parse(&r, g);
+        err = parse(&r, g, d);
     }
-    return err ? err : check_device(&r, g, d);
+    return err;
 }
 
 /* The backup's place depends on the sector size, which only the backup itself can tell. */
@@ -345,10 +329,7 @@ static int read_backup(struct device *d, uint8_t *buffer, struct exfat_geometry 
         }
         present = !err;
         if (present) {
-            err = parse(&r, g);
-        }
-        if (!err) {
-            err = check_device(&r, g, d);
+            err = parse(&r, g, d);
         }
         if (!err) {
             return 0;
@@ -370,9 +351,6 @@ int exfat_boot_read(struct device *d, bool backup, struct exfat_geometry *g, str
     uint8_t *buffer;
     int err;
 
-    if (d->sector_size > 1u << EXFAT_SECTOR_SHIFT_MAX) {
-        return base_unsupported(e, "sector size", "exFAT has sectors of at most 4096 bytes");
-    }
     buffer = malloc((size_t)EXFAT_BOOT_SECTORS << EXFAT_SECTOR_SHIFT_MAX);
     if (!buffer) {
         return -ENOMEM;

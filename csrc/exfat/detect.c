@@ -12,7 +12,7 @@ enum {
  * in buffer. */
 static int read_around(struct device *d, uint64_t offset, size_t n, uint8_t *buffer, size_t *at)
 {
-    uint64_t sector = base_max(d->sector_size, 512);
+    uint64_t sector = d->sector_size;
     uint64_t start = offset / sector * sector;
     uint64_t end = base_round_up(offset + n, sector);
 
@@ -98,13 +98,12 @@ static void read_root(struct device *d, const struct exfat_geometry *g, struct v
 /* The name stands in the first sector whatever else is wrong. */
 static int find_name(struct device *d, uint8_t *buffer)
 {
-    uint64_t sector = base_max(d->sector_size, 512);
     int err;
 
-    if (d->size < sector || sector > PIECE) {
+    if (d->size < d->sector_size) {
         return 0;
     }
-    err = device_read(d, 0, buffer, (size_t)sector);
+    err = device_read(d, 0, buffer, d->sector_size);
     return err ? err : memcmp(buffer + EXFAT_BOOT_NAME, "EXFAT   ", 8) == 0;
 }
 

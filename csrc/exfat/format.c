@@ -75,11 +75,8 @@ static int check_label(struct job *j)
 /* Sector and size of the volume. */
 static int choose_volume(struct job *j)
 {
-    uint64_t sector = j->f->sector_size;
+    uint64_t sector = j->f->sector_size ? j->f->sector_size : j->d->sector_size;
 
-    if (sector == 0) {
-        sector = base_max(j->d->sector_size, 1u << EXFAT_SECTOR_SHIFT_MIN);
-    }
     if (!base_is_power_of_two(sector) || sector < 1u << EXFAT_SECTOR_SHIFT_MIN ||
         sector > 1u << EXFAT_SECTOR_SHIFT_MAX) {
         return base_bad_argument(j->e, "sector_size", "must be 512, 1024, 2048 or 4096");
