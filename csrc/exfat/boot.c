@@ -179,6 +179,10 @@ static int check_units(const struct region *r, const struct exfat_geometry *g)
         return damage(r, EXFAT_BOOT_VOLUME_LENGTH, "VolumeLength", g->volume_length,
                       1u << (VOLUME_MIN_SHIFT - g->sector_shift), "a volume has at least 1 MiB");
     }
+    if (!is_revision(g->revision)) {
+        return damage(r, EXFAT_BOOT_REVISION, "FileSystemRevision", g->revision, 0x100,
+                      "not a revision number");
+    }
     return 0;
 }
 
