@@ -1,8 +1,8 @@
 /* Nodes: the files and directories that somebody refers to, found by key.
  *
- * A file's node goes with its last reference. A directory's stays for a while (idle), since its
- * name tables hang on it; an idle directory still refers to its parent, so that the way up never
- * breaks. What is removed goes at once.
+ * A file's node goes with its last reference, unless its entry cannot be written just then. A
+ * directory's stays for a while (idle), since its name tables hang on it; an idle directory still
+ * refers to its parent, so that the way up never breaks. What is removed goes at once.
  */
 #include <assert.h>
 
@@ -119,6 +119,18 @@ bool volume_node_is_within(const struct volume_node *node, const struct volume_n
 
 /* ---- end ---- */
 
+/* Its entry is on its way to the device; false: that failed, and the node is all there is. */
+static bool node_saved(struct volume_node *node, int *rc)
+{
+    struct volume *v = node->volume;
+    if (!node->dirty || node->unlinked || v->closed)
+        return true;
+    int r = v->driver->write_node(node);
+    if (r < 0 && *rc == 0)
+        *rc = r;
+    return r >= 0;
+}
+
 /* Frees one node without references; returns its parent, with the reference that the node held. */
 static struct volume_node *node_free(struct volume_node *node, int *rc)
 {
@@ -128,11 +140,6 @@ static struct volume_node *node_free(struct volume_node *node, int *rc)
         idle_remove(node);
     if (v->closed)
         node->unlinked = false; /* its space stays taken: giving it back would be a write */
-    if (node->dirty && !node->unlinked && !v->closed) {
-        int r = v->driver->write_node(node);
-        if (r < 0 && *rc == 0)
-            *rc = r;
-    }
     volume_node_mark_clean(node);
     volume_node_forget(node);
     int r = v->driver->release(node);
@@ -146,7 +153,7 @@ static int node_drop(struct volume_node *node)
 {
     int rc = 0;
     while (node && --node->refs == 0) {
-        if (node->kind == VOLUME_DIRECTORY && !node->unlinked) {
+        if ((node->kind == VOLUME_DIRECTORY && !node->unlinked) || !node_saved(node, &rc)) {
             idle_add(node);
             break;
         }
@@ -158,9 +165,18 @@ static int node_drop(struct volume_node *node)
 static int trim(struct volume *v, size_t keep)
 {
     int rc = 0;
-    while (v->idle_count > keep) {
-        struct volume_node *parent = node_free(v->idle_first, &rc);
-        int r = parent ? node_drop(parent) : 0;
+    size_t stuck = 0; /* nodes in a row that could not be written */
+    while (v->idle_count > keep && stuck < v->idle_count) {
+        struct volume_node *node = v->idle_first;
+        if (!node_saved(node, &rc)) {
+            idle_remove(node);
+            idle_add(node);
+            stuck++;
+            continue;
+        }
+        stuck = 0;
+        node = node_free(node, &rc);
+        int r = node ? node_drop(node) : 0;
         if (r < 0 && rc == 0)
             rc = r;
     }
@@ -249,12 +265,6 @@ void volume_node_mark_dirty(struct volume_node *node)
     dirty_add(node);
 }
 
-void volume_node_mark_touched(struct volume_node *node)
-{
-    if (!node->unlinked && !node->dirty)
-        dirty_add(node);
-}
-
 void volume_node_mark_clean(struct volume_node *node)
 {
     if (node->dirty)
@@ -270,8 +280,6 @@ static int write_front(struct volume *v, bool all)
     struct volume_node *next;
     for (struct volume_node *node = v->dirty; node; node = next) {
         next = node->dirty_next;
-        if (!all && node->dirty_op == 0)
-            continue;
         if (!all && node->dirty_op != v->op)
             break;
         int r = v->driver->write_node(node);

@@ -115,9 +115,9 @@ struct volume_node {          /* first member of each driver's node */
     uint32_t handles;           /* open handles (part of refs) */
     bool unlinked;              /* no entry any more: release() gives the space back */
     bool dirty;                 /* its entry must be written: in volume->dirty list */
-    uint64_t dirty_op;          /* the call (volume->op) that changed more than its times; dirsync writes by it */
+    uint64_t dirty_op;          /* the call (volume->op) that changed it last: what dirsync must write */
     struct volume_node *dirty_next, *dirty_prev;
-    struct volume_node *idle_next, *idle_prev; /* unreferenced directories kept for their caches */
+    struct volume_node *idle_next, *idle_prev; /* unreferenced: directories kept for their caches, files not yet written */
     bool idle;
 };
 
@@ -230,8 +230,6 @@ void volume_node_forget(struct volume_node *node); /* out of the table (unlinked
 struct volume_node *volume_node_ref(struct volume_node *node);
 int volume_node_unref(struct volume_node *node);
 void volume_node_mark_dirty(struct volume_node *node);
-/* Only times changed: goes out with the next sync, and does not count as a change that dirsync must make durable. */
-void volume_node_mark_touched(struct volume_node *node);
 void volume_node_mark_clean(struct volume_node *node);
 bool volume_node_is_within(const struct volume_node *node, const struct volume_node *ancestor);
 int volume_write_dirty_nodes(struct volume *v);

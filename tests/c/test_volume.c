@@ -411,6 +411,41 @@ static void test_extents_row(void)
     CHECK(x.v == NULL && x.n == 0);
 }
 
+static void test_whole(void)
+{
+    struct volume *v = fresh();
+    struct volume_extents x, y;
+    struct volume_statfs s;
+    struct base_error e;
+    char label[64];
+    uint64_t trimmed;
+    CHECK_RC(volume_label_set(v, "Label 1", 7, NULL), 0);
+    CHECK_RC(volume_label_get(v, label, sizeof label, NULL), 7);
+    CHECK(memcmp(label, "Label 1", 7) == 0);
+    CHECK_RC(volume_serial_set(v, 0x1234ABCD, NULL), 0);
+    CHECK(v->serial == 0x1234ABCD);
+    CHECK_RC(volume_statfs_get(v, &s, &e), 0);
+    CHECK(s.total == s.used + s.free && s.clusters * s.cluster_size == s.total);
+    put(v, "/f", "text");
+    volume_extents_init(&x);
+    volume_extents_init(&y);
+    CHECK_RC(volume_extents_path(v, "/f", &x, NULL), 0);
+    struct volume_handle *h = file(v, "/f", READ);
+    CHECK_RC(volume_file_extents(h, &y, NULL), 0);
+    CHECK(x.n == 1 && x.v[0].file_offset == 0 && x.v[0].length == 4 && x.v[0].written);
+    CHECK(y.n == 1 && y.v[0].device_offset == x.v[0].device_offset);
+    CHECK_RC(volume_read_raw(v, x.v[0].device_offset, label, 4, NULL), 0);
+    CHECK(memcmp(label, "text", 4) == 0);
+    CHECK_RC(volume_statfs_get(v, &s, &e), 0);
+    CHECK_RC(volume_sync(v, NULL), 0);
+    CHECK_RC(volume_trim(v, 0, &trimmed, NULL), 0);
+    CHECK(trimmed == s.free && reads(h, "text"));
+    volume_extents_free(&x);
+    volume_extents_free(&y);
+    volume_file_unref(h);
+    closed(v);
+}
+
 static void test_raw(void)
 {
     struct volume *v = fresh();
@@ -440,6 +475,7 @@ int main(void)
     test_many();
     test_list();
     test_extents_row();
+    test_whole();
     test_raw();
     return 0;
 }

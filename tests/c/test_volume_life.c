@@ -225,6 +225,62 @@ static void test_failing_device(void)
     device_unref(d);
 }
 
+/* A file that is let go of when its entry cannot be reached: the next call tells, and nothing is
+ * lost. */
+static void test_failing_release(void)
+{
+    struct device *d = formatted(8 * MIB), *f;
+    struct device_fault fail = {
+        .ops = DEVICE_FAULT_READ, .structure = -1, .action = DEVICE_FAULT_FAIL, .error = EIO};
+    size_t done, freed;
+    CHECK_RC(device_faults_new(d, &f), 0);
+    struct volume *v = opened(f, true, VOLUME_LAZY);
+    struct volume_handle *h = file(v, "/f", WRITE | CREATE);
+    CHECK_RC(volume_file_write(h, 0, "text", 4, &done, NULL, NULL), 0);
+    CHECK(v->dirty != NULL);
+    CHECK_RC(volume_shrink(v, SIZE_MAX, &freed, NULL), 0);
+    CHECK_RC(device_faults_add(f, &fail), 0);
+    volume_file_unref(h);
+    CHECK(v->dirty != NULL && v->failed);
+    CHECK_RC(volume_shrink(v, SIZE_MAX, &freed, NULL), -EIO);
+    device_faults_clear(f);
+    CHECK_RC(volume_sync(v, NULL), 0);
+    CHECK(v->dirty == NULL && holds(v, "/f", "text"));
+    closed(v);
+    v = opened(d, false, VOLUME_LAZY);
+    CHECK(v->was_dirty && holds(v, "/f", "text"));
+    closed(v);
+    device_unref(f);
+    device_unref(d);
+}
+
+/* The same where a call waits for it. */
+static void test_failing_close(void)
+{
+    struct device *d = formatted(8 * MIB), *f;
+    struct device_fault fail = {
+        .ops = DEVICE_FAULT_READ, .structure = -1, .action = DEVICE_FAULT_FAIL, .error = EIO};
+    size_t done, freed;
+    CHECK_RC(device_faults_new(d, &f), 0);
+    struct volume *v = opened(f, true, VOLUME_SYNC);
+    struct volume_handle *h = file(v, "/f", WRITE | CREATE);
+    CHECK_RC(volume_set_sync(v, VOLUME_LAZY, NULL), 0);
+    CHECK_RC(volume_file_write(h, 0, "text", 4, &done, NULL, NULL), 0);
+    CHECK_RC(volume_shrink(v, SIZE_MAX, &freed, NULL), 0);
+    CHECK_RC(device_faults_add(f, &fail), 0);
+    CHECK_RC(volume_file_close(h, NULL), -EIO);
+    CHECK_RC(volume_sync(v, NULL), -EIO);
+    CHECK_RC(volume_close(v, NULL), -EIO);
+    volume_file_unref(h);
+    volume_unref(v);
+    device_faults_clear(f);
+    v = opened(f, false, VOLUME_LAZY);
+    CHECK(v->was_dirty && holds(v, "/f", ""));
+    closed(v);
+    device_unref(f);
+    device_unref(d);
+}
+
 /* ---- opening ---- */
 
 static void test_open_volume(void)
@@ -269,6 +325,33 @@ static void test_open_volume(void)
     device_unref(d);
 }
 
+/* The main boot region (sectors 0 to 11) is gone, the one behind it is whole. */
+static void test_backup(void)
+{
+    struct device *d;
+    struct device_tag tag = {0};
+    struct volume_options o;
+    struct volume_format f;
+    struct volume *v;
+    struct base_error e;
+    struct names_pool *pool = names_pool_new(MIB);
+    volume_format_init(&f);
+    volume_options_init(&o);
+    CHECK_RC(device_memory_new(8 * MIB, 512, &d), 0);
+    CHECK_RC(volume_format_device(d, &f, &e), 0);
+    CHECK_RC(device_zero(d, 0, 12 * 512, &tag), 0);
+    CHECK_RC(volume_open(d, NULL, &o, &v, &e), -BASE_ECORRUPT);
+    o.use_backup = true;
+    o.pool = pool;
+    CHECK_RC(volume_open(d, NULL, &o, &v, &e), 0);
+    CHECK(v->from_backup && !v->writable);
+    CHECK_RC(stat_rc(v, "/none"), -ENOENT);
+    closed(v);
+    CHECK(names_pool_held(pool) == 0);
+    names_pool_unref(pool);
+    device_unref(d);
+}
+
 static void test_read_only_device(void)
 {
     static uint8_t memory[MIB];
@@ -305,7 +388,10 @@ int main(void)
     test_abandon();
     test_after_close();
     test_failing_device();
+    test_failing_release();
+    test_failing_close();
     test_open_volume();
+    test_backup();
     test_read_only_device();
     return 0;
 }
