@@ -67,7 +67,7 @@ bool base_runs_find(const struct base_runs *r, uint64_t file_block, uint64_t *di
     const struct base_run *run;
     uint64_t skip;
 
-    if (file_block >= r->covered) {
+    if (file_block >= r->covered || r->n == 0 || file_block < r->v[0].file_block) {
         return false;
     }
     run = &r->v[index_of(r, file_block)];
@@ -82,8 +82,9 @@ void base_runs_truncate(struct base_runs *r, uint64_t blocks)
     if (blocks >= r->covered) {
         return;
     }
-    if (blocks == 0) {
+    if (r->n == 0 || blocks <= r->v[0].file_block) {
         r->n = 0;
+        blocks = 0; /* all that was known lies behind */
     } else {
         size_t last = index_of(r, blocks - 1);
 
@@ -91,6 +92,14 @@ void base_runs_truncate(struct base_runs *r, uint64_t blocks)
         r->n = last + 1;
     }
     r->covered = blocks;
+}
+
+void base_runs_forget(struct base_runs *r)
+{
+    if (r->n > 1) {
+        r->v[0] = r->v[r->n - 1];
+        r->n = 1;
+    }
 }
 
 size_t base_runs_bytes(const struct base_runs *r)

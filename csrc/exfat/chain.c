@@ -1,19 +1,24 @@
 /* Chains of clusters: mapped lazily, extended, cut.
  *
  * A contiguous chain (NoFatChain) is arithmetic. Another is walked in the FAT as far as somebody needed it, and what was seen
- * is kept as runs, so that no position is walked to twice. A walk never takes more steps than the volume has clusters.
+ * is kept as runs, so that no position is walked to twice. Memory for runs is bounded: a chain in more pieces than that keeps
+ * only the newest piece and starts over when an earlier position is wanted. A walk never takes more steps than the owner's
+ * length accounts for, nor than the volume has clusters.
  */
 #include "exfat/exfat.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+enum { RUNS_LEAST = 256, RUNS_MOST = 1 << 20 };
+
 void exfat_chain_init(struct exfat_chain *c, uint32_t first, bool contiguous, uint32_t count)
 {
     c->first = first;
     c->contiguous = contiguous && first != 0;
     c->complete = first == 0 || c->contiguous;
-    c->count = first == 0 ? 0 : count;
+    c->count = c->contiguous ? count : 0;
+    c->limit = count;
     base_runs_init(&c->runs);
 }
 
@@ -28,34 +33,55 @@ static int chain_damage(struct exfat *x, const char *what, uint32_t cluster, uin
                        why);
 }
 
-/* The last cluster mapped so far. */
 static uint32_t last_mapped(const struct exfat_chain *c)
 {
     const struct base_run *r = &c->runs.v[c->runs.n - 1];
     return (uint32_t)(r->disk_block + r->count - 1);
 }
 
+static int map_one(struct exfat *x, struct exfat_chain *c, uint32_t cluster)
+{
+    uint64_t most = base_min(x->volume->policy.memory_budget / 4 / sizeof(struct base_run), RUNS_MOST);
+    if (c->runs.n >= base_max(most, RUNS_LEAST)) {
+        base_runs_forget(&c->runs);
+    }
+    return base_runs_append(&c->runs, cluster, 1);
+}
+
+/* The first cluster, where a walk begins. */
+static int map_first(struct exfat *x, struct exfat_chain *c, const char *what)
+{
+    if (c->runs.n > 0) {
+        return 0;
+    }
+    if (!exfat_cluster_valid(x, c->first)) {
+        return base_damage(x->volume->error, what, 0, "FirstCluster", c->first, 0,
+                           "the first cluster is outside the cluster heap");
+    }
+    return map_one(x, c, c->first);
+}
+
 /* Maps clusters until `until` of them are known or the chain ends. */
 static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, const char *what)
 {
-    if (c->runs.covered == 0) {
-        if (!exfat_cluster_valid(x, c->first)) {
-            return base_damage(x->volume->error, what, 0, "FirstCluster", c->first, 0,
-                               "the first cluster is outside the cluster heap");
-        }
-        int rc = base_runs_append(&c->runs, c->first, 1);
-        if (rc < 0) {
-            return rc;
-        }
+    int rc = map_first(x, c, what);
+    if (rc < 0) {
+        return rc;
     }
     uint32_t cluster = last_mapped(c);
+    uint32_t mark = cluster; /* Brent's way to notice a loop: the mark moves on after 1, 2, 4, 8… steps */
+    uint64_t steps = 0, stride = 1;
     while (c->runs.covered < until) {
+        if (!c->complete && c->limit != 0 && c->runs.covered >= c->limit) {
+            c->complete = true;
+            c->count = c->limit;
+            return 0;
+        }
         uint32_t next;
-        int rc = exfat_fat_get(x, cluster, &next);
-        if (rc < 0) {
+        if ((rc = exfat_fat_get(x, cluster, &next)) < 0) {
             return rc;
         }
-        if (next == EXFAT_FAT_END) {
+        if (next == EXFAT_FAT_END && !c->complete) {
             c->complete = true;
             c->count = (uint32_t)c->runs.covered;
             return 0;
@@ -65,13 +91,18 @@ static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, con
                                 next == EXFAT_FAT_BAD ? "the chain runs into a bad cluster"
                                                       : "the chain leaves the cluster heap");
         }
-        if (c->runs.covered >= x->g.clusters) {
+        if (next == mark || c->runs.covered >= x->g.clusters) {
             return chain_damage(x, what, cluster, next, "the chain has a loop");
         }
-        if ((rc = base_runs_append(&c->runs, next, 1)) < 0) {
+        if ((rc = map_one(x, c, next)) < 0) {
             return rc;
         }
         cluster = next;
+        if (++steps == stride) {
+            mark = cluster;
+            stride *= 2;
+            steps = 0;
+        }
     }
     return 0;
 }
@@ -79,24 +110,22 @@ static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, con
 int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uint32_t *cluster, uint64_t *piece,
                      const char *what)
 {
+    uint64_t disk;
+    if (c->complete && index >= c->count) {
+        return -ERANGE;
+    }
     if (c->contiguous) {
-        if (index >= c->count) {
-            return -ERANGE;
-        }
         *cluster = c->first + (uint32_t)index;
         *piece = c->count - index;
         return 0;
     }
-    uint64_t disk;
     if (!base_runs_find(&c->runs, index, &disk, piece)) {
-        if (c->first == 0) {
-            return -ERANGE;
+        if (index < c->runs.covered) { /* forgotten: from the start again */
+            base_runs_truncate(&c->runs, 0);
         }
-        if (!c->complete) {
-            int rc = map_until(x, c, index + 1, what);
-            if (rc < 0) {
-                return rc;
-            }
+        int rc = map_until(x, c, index + 1, what);
+        if (rc < 0) {
+            return rc;
         }
         if (!base_runs_find(&c->runs, index, &disk, piece)) {
             return -ERANGE;
@@ -109,7 +138,7 @@ int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uin
 int exfat_chain_measure(struct exfat *x, struct exfat_chain *c, uint64_t limit, const char *what)
 {
     if (!c->complete) {
-        int rc = map_until(x, c, limit + 1, what);
+        int rc = map_until(x, c, c->limit != 0 ? c->limit + 1ull : limit + 1, what);
         if (rc < 0) {
             return rc;
         }
@@ -120,12 +149,12 @@ int exfat_chain_measure(struct exfat *x, struct exfat_chain *c, uint64_t limit, 
     return 0;
 }
 
-static uint32_t last_cluster(const struct exfat_chain *c)
+/* The last cluster of a chain whose count is known; 0: it has none. Maps all of it. */
+static int last_cluster(struct exfat *x, struct exfat_chain *c, uint32_t *last, const char *what)
 {
-    if (c->count == 0) {
-        return 0;
-    }
-    return c->contiguous ? c->first + c->count - 1 : last_mapped(c);
+    uint64_t piece;
+    *last = 0;
+    return c->count == 0 ? 0 : exfat_chain_find(x, c, c->count - 1, last, &piece, what);
 }
 
 /* Writes the FAT entries that a contiguous chain did without, and keeps its clusters as one run. */
@@ -141,8 +170,9 @@ static int to_fat_chain(struct exfat *x, struct exfat_chain *c)
     return rc;
 }
 
-/* Adds one piece that the bitmap has given. always_fat: the chain has no NoFatChain flag (the root directory). */
-static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t first, uint32_t got, enum cache_tier tier)
+/* Adds one piece that the bitmap has given behind the last cluster. */
+static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, uint32_t first, uint32_t got,
+                        enum cache_tier tier)
 {
     if (c->count == 0) {
         c->first = first;
@@ -150,7 +180,6 @@ static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t first, 
         c->count = got;
         return 0;
     }
-    uint32_t last = last_cluster(c);
     if (c->contiguous && first == last + 1) {
         c->count += got;
         return 0;
@@ -177,20 +206,18 @@ static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t first, 
 int exfat_chain_extend(struct exfat *x, struct exfat_chain *c, uint32_t need, enum cache_tier link_tier,
                        const char *what)
 {
-    uint32_t old = c->count;
     int rc = exfat_chain_measure(x, c, x->g.clusters, what);
-    if (rc < 0) {
-        return rc;
-    }
-    old = c->count;
-    while (need > 0) {
+    uint32_t old = c->count, last;
+    while (rc == 0 && need > 0) {
         uint32_t first, got;
-        uint32_t last = last_cluster(c);
+        if ((rc = last_cluster(x, c, &last, what)) < 0) {
+            break;
+        }
         rc = exfat_bitmap_take(x, last ? last + 1 : 0, need, &first, &got);
         if (rc < 0) {
             break;
         }
-        rc = append_piece(x, c, first, got, link_tier);
+        rc = append_piece(x, c, last, first, got, link_tier);
         if (rc < 0) {
             (void)exfat_free_now(x, first, got);
             break;

@@ -62,9 +62,10 @@ static inline uint16_t exfat_upcase_unit(const struct exfat_upcase *u, uint16_t 
 struct exfat_chain {
     uint32_t first;          /* 0: none */
     bool contiguous;         /* NoFatChain */
-    bool complete;           /* runs cover the whole chain */
-    uint32_t count;          /* clusters, when contiguous or complete */
-    struct base_runs runs;   /* unused when contiguous */
+    bool complete;           /* count is known */
+    uint32_t count;          /* clusters, when complete */
+    uint32_t limit;          /* clusters that the owner's length accounts for: no walk goes further; 0: not known */
+    struct base_runs runs;   /* as far as mapped; unused when contiguous */
 };
 
 struct exfat_bitmap {
@@ -129,13 +130,14 @@ int exfat_fat_set(struct exfat *x, uint32_t cluster, uint32_t next, enum cache_t
 int exfat_fat_link(struct exfat *x, uint32_t first, uint32_t count, uint32_t next, enum cache_tier tier);
 
 /* ---- chains (chain.c) ---- */
+/* count: clusters by the owner's length, 0 when it has none (the root directory). */
 void exfat_chain_init(struct exfat_chain *c, uint32_t first, bool contiguous, uint32_t count);
 void exfat_chain_free(struct exfat_chain *c);
 /* Cluster number `index` of the chain and how many follow it in one piece; `what` names the owner in damage reports.
  * -EUCLEAN when the chain ends early, loops, or leaves the heap. */
 int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uint32_t *cluster, uint64_t *piece,
                      const char *what);
-/* Walks to the end; sets count. -EUCLEAN when longer than limit clusters. */
+/* Makes count known. -EUCLEAN when the chain has no length of its own and is longer than limit clusters. */
 int exfat_chain_measure(struct exfat *x, struct exfat_chain *c, uint64_t limit, const char *what);
 /* Takes `need` more clusters; on failure nothing has changed. May turn contiguous into a FAT chain.
  * link_tier: tier of the FAT entry that makes the new clusters reachable. */

@@ -98,8 +98,8 @@ static int set_bitmaps(struct exfat *x, const struct found *f)
             return base_damage(e, "allocation bitmap", 0, "FirstCluster", f->bitmap_first[which], 0,
                                "the first cluster is outside the cluster heap");
         }
-        exfat_chain_init(&x->bitmap[i].chain, f->bitmap_first[which], false, 0);
-        x->bitmap[i].chain.complete = false;
+        exfat_chain_init(&x->bitmap[i].chain, f->bitmap_first[which], false,
+                         (uint32_t)exfat_clusters_for(x, least));
         x->bitmap[i].size = f->bitmap_size[which];
     }
     return 0;
@@ -118,8 +118,7 @@ static int load_upcase(struct exfat *x, const struct found *f)
         return base_damage(e, "up-case table", f->upcase_offset, "DataLength", f->upcase_size,
                            EXFAT_UPCASE_STANDARD_BYTES, "not the length of an up-case table");
     }
-    exfat_chain_init(&chain, f->upcase_first, false, 0);
-    chain.complete = false;
+    exfat_chain_init(&chain, f->upcase_first, false, (uint32_t)exfat_clusters_for(x, f->upcase_size));
     table = malloc(f->upcase_size);
     int rc = table ? 0 : -ENOMEM;
     uint64_t first_offset = 0;
@@ -189,7 +188,6 @@ int exfat_mount(struct volume *v)
     }
     if (rc == 0) {
         exfat_chain_init(&root->chain, x->g.root_cluster, false, 0);
-        root->chain.complete = false;
         root->attributes = VOLUME_ATTR_DIRECTORY;
         rc = exfat_node_enter(root, NULL, VOLUME_DIRECTORY);
         if (rc < 0) {

@@ -94,11 +94,9 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
     n->attributes |= kind == VOLUME_DIRECTORY ? VOLUME_ATTR_DIRECTORY : VOLUME_ARCHIVE;
     stamp_all(n);
-    if ((rc = exfat_slot_find(d, entries_of(&name), &slot)) < 0) {
-        goto out;
-    }
-    if (kind == VOLUME_DIRECTORY && (rc = first_cluster(n)) < 0) {
-        exfat_slot_cancel(d, &slot);
+    /* First what can fail without a trace, so that a full volume leaves everything as it was. */
+    if ((kind == VOLUME_DIRECTORY && (rc = first_cluster(n)) < 0) ||
+        (rc = exfat_slot_find(d, entries_of(&name), &slot)) < 0) {
         goto out;
     }
     n->index = slot.index;
@@ -132,7 +130,7 @@ static int free_allocations(struct exfat *x, const struct exfat_set *set)
     while (rc == 0 && exfat_set_next_allocation(set, &cursor, &s)) {
         struct exfat_chain c;
         uint32_t count = (uint32_t)exfat_clusters_for(x, s.length);
-        exfat_chain_init(&c, s.first_cluster, s.contiguous, s.contiguous ? count : 0);
+        exfat_chain_init(&c, s.first_cluster, s.contiguous, count);
         rc = exfat_chain_cut(x, &c, 0, false, "vendor allocation");
         exfat_chain_free(&c);
     }

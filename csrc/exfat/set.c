@@ -277,7 +277,7 @@ void exfat_set_to_node(const struct exfat_set *set, struct exfat_node *node)
     uint32_t first = base_le32(stream + EXFAT_STREAM_FIRST_CLUSTER);
     bool in_one_piece = (stream[EXFAT_STREAM_FLAGS] & EXFAT_NO_FAT_CHAIN) != 0;
     exfat_chain_init(&node->chain, node->size ? first : 0, in_one_piece,
-                     in_one_piece ? (uint32_t)exfat_clusters_for(x, node->size) : 0);
+                     (uint32_t)exfat_clusters_for(x, node->size));
 }
 
 /* One entry by itself, waited for when directories are synchronous. */

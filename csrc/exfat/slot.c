@@ -14,33 +14,46 @@ static bool touches_end(const struct exfat_hint *h, uint32_t total)
     return h->valid && h->index + h->count == total;
 }
 
-/* One more cluster, zeroed; the hint's run grows with it when it touches the end. */
-static int grow(struct exfat_node *dir)
+/* Zeros over clusters [from, to) of a directory's chain. */
+static int zero_clusters(struct exfat_node *dir, uint32_t from, uint32_t to)
 {
-    struct volume *v = dir->base.volume;
-    struct exfat *x = exfat_of(v);
-    uint32_t total, before = dir->chain.count, cluster;
-    uint64_t piece, old_size = dir->size;
-    int rc = exfat_dir_entries(dir, &total);
-    if (rc < 0) {
-        return rc;
+    struct exfat *x = exfat_of(dir->base.volume);
+    while (from < to) {
+        uint32_t cluster;
+        uint64_t piece;
+        int rc = exfat_chain_find(x, &dir->chain, from, &cluster, &piece, exfat_owner(dir));
+        if (rc < 0) {
+            return rc;
+        }
+        piece = base_min(piece, to - from);
+        rc = cache_write_fresh_zeros(dir->base.volume->cache, exfat_cluster_offset(x, cluster),
+                                     piece << x->g.cluster_shift, DEVICE_DIRECTORY);
+        if (rc < 0) {
+            return rc;
+        }
+        from += (uint32_t)piece;
     }
-    if (dir->size + x->cluster_size > EXFAT_DIRECTORY_MAX) {
+    return 0;
+}
+
+/* As many more clusters as `missing` entries need, zeroed; all or none. The hint's run, which touches the end, grows too. */
+static int grow(struct exfat_node *dir, uint32_t missing)
+{
+    struct exfat *x = exfat_of(dir->base.volume);
+    uint32_t clusters = (uint32_t)exfat_clusters_for(x, (uint64_t)missing << EXFAT_ENTRY_SHIFT);
+    uint64_t old_size = dir->size, more = (uint64_t)clusters << x->g.cluster_shift;
+    bool root = exfat_is_root(dir);
+    if (old_size + more > EXFAT_DIRECTORY_MAX) {
         return -ENOSPC;
     }
-    bool root = exfat_is_root(dir);
-    rc = exfat_chain_extend(x, &dir->chain, 1, root ? CACHE_ENTRY : CACHE_CHAIN, exfat_owner(dir));
+    int rc = exfat_chain_extend(x, &dir->chain, clusters, root ? CACHE_ENTRY : CACHE_CHAIN, exfat_owner(dir));
     if (rc < 0) {
         return rc;
     }
-    before = dir->chain.count - 1;
-    rc = exfat_chain_find(x, &dir->chain, before, &cluster, &piece, exfat_owner(dir));
+    uint32_t before = dir->chain.count - clusters;
+    rc = zero_clusters(dir, before, dir->chain.count);
     if (rc == 0) {
-        rc = cache_write_fresh_zeros(v->cache, exfat_cluster_offset(x, cluster), x->cluster_size, DEVICE_DIRECTORY);
-    }
-    if (rc == 0) {
-        dir->size += x->cluster_size;
-        dir->valid = dir->size;
+        dir->size = dir->valid = old_size + more;
         rc = root ? 0 : exfat_write_node(&dir->base);
     }
     if (rc < 0) {
@@ -48,9 +61,7 @@ static int grow(struct exfat_node *dir)
         (void)exfat_chain_cut(x, &dir->chain, before, true, exfat_owner(dir));
         return rc;
     }
-    if (touches_end(&dir->hint, total)) {
-        dir->hint.count += x->cluster_size >> EXFAT_ENTRY_SHIFT;
-    }
+    dir->hint.count += (uint32_t)(more >> EXFAT_ENTRY_SHIFT);
     return 0;
 }
 
@@ -140,7 +151,7 @@ int exfat_slot_find(struct exfat_node *dir, uint32_t need, struct exfat_slot *sl
             v->counters.hint_hits += !walked;
             break;
         }
-        if ((rc = grow(dir)) < 0) {
+        if ((rc = grow(dir, need - dir->hint.count)) < 0) {
             return rc;
         }
     }
