@@ -102,7 +102,6 @@ int volume_balance(struct volume *v)
 
 int volume_leave(struct volume *v, enum volume_change change, int rc)
 {
-    volume_handles_reap(v);
     if (v->idle_count > volume_idle_limit(v))
         volume_nodes_trim(v, volume_idle_limit(v));
     int r = volume_end_of_change(v, change);

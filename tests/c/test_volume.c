@@ -124,6 +124,7 @@ static void test_rename(void)
     CHECK_RC(volume_mkdir(v, "/empty", NULL), 0);
     put(v, "/f", "f");
     put(v, "/g", "g");
+    put(v, "/d/e/deep", "");
     static const struct {
         const char *from, *to;
         uint32_t flags;
@@ -135,6 +136,7 @@ static void test_rename(void)
         {"/d", "/d/e/x", 0, -EINVAL},
         {"/d", "/d/x", 0, -EINVAL},
         {"/d/e", "/d", 0, -ENOTEMPTY},
+        {"/d/e/deep", "/d", 0, -ENOTEMPTY},
         {"/f", "/d", 0, -EISDIR},
         {"/d", "/f", 0, -ENOTDIR},
         {"/empty", "/d", 0, -ENOTEMPTY},
@@ -310,6 +312,38 @@ static void test_unlinked_open(void)
     closed(v);
 }
 
+/* A new file in the place of an unlinked one that is still open: the end of the old one must not
+ * touch it. */
+static void test_place_taken(void)
+{
+    struct volume *v = fresh();
+    struct volume_stat old_stat, new_stat;
+    size_t done;
+    struct volume_handle *old = file(v, "/f", READ | WRITE | CREATE);
+    CHECK_RC(volume_file_stat(old, &old_stat, NULL), 0);
+    CHECK_RC(volume_unlink(v, "/f", NULL), 0);
+    struct volume_handle *new = file(v, "/f", READ | WRITE | CREATE);
+    CHECK_RC(volume_file_stat(new, &new_stat, NULL), 0);
+    CHECK(new_stat.inode == old_stat.inode);
+    volume_file_unref(old);
+    CHECK_RC(volume_file_write(new, 0, "new", 3, &done, NULL, NULL), 0);
+    CHECK(holds(v, "/f", "new")); /* one file, one node */
+    volume_file_unref(new);
+    closed(v);
+}
+
+/* Space kept beyond the end of a file that nobody has open any more. */
+static void test_keep_size(void)
+{
+    struct volume *v = fresh();
+    struct volume_stat st;
+    put(v, "/f", "x");
+    CHECK_RC(volume_fallocate_path(v, "/f", 0, MIB, true, NULL), 0);
+    CHECK_RC(volume_stat_path(v, "/f", &st, NULL), 0);
+    CHECK(st.size == 1 && st.allocated == MIB);
+    closed(v);
+}
+
 /* The volume ends while an unlinked file is open: its space must not stay taken. */
 static void test_close_with_unlinked(void)
 {
@@ -471,6 +505,8 @@ int main(void)
     test_open_flags();
     test_read_and_write();
     test_unlinked_open();
+    test_place_taken();
+    test_keep_size();
     test_close_with_unlinked();
     test_many();
     test_list();
