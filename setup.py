@@ -25,7 +25,7 @@ free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 compiler = os.path.basename(os.environ.get("CC", ""))
 parts = [compiler, sanitize.replace(",", "-"), "coverage" if coverage else ""]
 variant = "-".join(filter(None, parts))
-cflags = ["-std=c11", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra"]
+cflags = ["-O2", "-std=c11", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra"]
 ldflags = ["-pthread"]
 if werror:
     # -isystem, because the strict flags are for our code and not for Python's headers.
