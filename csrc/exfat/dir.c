@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { READ_AHEAD = 128 << 10 };
+
 const char *exfat_owner(const struct exfat_node *n)
 {
     if (exfat_is_root(n)) {
@@ -103,6 +105,7 @@ int exfat_walk_begin(struct exfat_walk *w, struct exfat_node *dir, uint32_t inde
     memset(w, 0, sizeof *w);
     w->dir = dir;
     w->index = index;
+    w->whole = index == 0;
     return exfat_dir_entries(dir, &w->total);
 }
 
@@ -117,7 +120,12 @@ static int walk_pin(struct exfat_walk *w)
         if (rc < 0) {
             return rc;
         }
-        cache_read_ahead(c, w->piece_offset, base_min((uint64_t)w->piece_left << EXFAT_ENTRY_SHIFT, 128u << 10));
+        w->ahead = w->piece_offset;
+    }
+    if (w->whole && w->piece_offset >= w->ahead) {
+        uint64_t n = base_min((uint64_t)w->piece_left << EXFAT_ENTRY_SHIFT, READ_AHEAD);
+        cache_read_ahead(c, w->piece_offset, n);
+        w->ahead = w->piece_offset + n;
     }
     int rc = cache_get(c, w->piece_offset, &w->ref);
     if (rc < 0) {

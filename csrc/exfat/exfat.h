@@ -269,6 +269,8 @@ struct exfat_walk {
     struct exfat_node *dir;
     uint32_t index;           /* of the next entry */
     uint32_t total;
+    bool whole;               /* from the first entry: what follows is read ahead */
+    uint64_t ahead;           /* read ahead up to here */
     uint64_t piece_offset;
     uint32_t piece_left;      /* entries left in the piece of clusters */
     struct cache_ref ref;

@@ -46,6 +46,7 @@ struct job {
     struct base_error *e;
     struct layout l;
     uint64_t size, align; /* bytes */
+    bool fits;            /* there is room for the structures */
     uint64_t op;
     uint16_t label[EXFAT_LABEL_UNITS];
     int label_units;
@@ -126,42 +127,6 @@ static int choose_alignment(struct job *j)
     return 0;
 }
 
-/* The smallest cluster with which the count stays within the limit, but not less than shift. */
-static uint32_t shift_that_fits(uint64_t size, uint32_t shift)
-{
-    while (shift < EXFAT_CLUSTER_BYTES_SHIFT_MAX && size >> shift > EXFAT_CLUSTERS_MAX) {
-        shift++;
-    }
-    return shift;
-}
-
-static int choose_cluster(struct job *j)
-{
-    uint64_t cluster = j->f->cluster_size;
-    uint32_t least;
-    char detail[96];
-
-    if (cluster == 0) {
-        cluster = j->size <= 256 * MIB ? 4 * KIB : j->size <= 32 * GIB ? 32 * KIB : 128 * KIB;
-        j->l.g.cluster_shift = shift_that_fits(j->size, base_log2(cluster));
-        return 0;
-    }
-    if (!base_is_power_of_two(cluster) || cluster < UINT64_C(1) << j->l.g.sector_shift ||
-        cluster > UINT64_C(1) << EXFAT_CLUSTER_BYTES_SHIFT_MAX) {
-        return base_bad_argument(j->e, "cluster_size",
-                                 "must be a power of two from a sector to 32 MiB");
-    }
-    j->l.g.cluster_shift = base_log2(cluster);
-    least = shift_that_fits(j->size, j->l.g.cluster_shift);
-    if (least != j->l.g.cluster_shift) {
-        snprintf(detail, sizeof detail,
-                 "that makes more than 4294967285 clusters; the least that would do is %lu bytes",
-                 1ul << least);
-        return base_bad_argument(j->e, "cluster_size", detail);
-    }
-    return 0;
-}
-
 static uint64_t align_up(const struct job *j, uint64_t at)
 {
     return base_round_up(j->f->partition_offset + at, j->align) - j->f->partition_offset;
@@ -216,6 +181,47 @@ static bool lay_out(struct job *j)
     return true;
 }
 
+/* With clusters of at least 1 << shift bytes, the smallest that keep within the limit of the count.
+ */
+static void grow_clusters(struct job *j, uint32_t shift)
+{
+    const struct layout *l = &j->l;
+
+    for (;; shift++) {
+        j->l.g.cluster_shift = shift;
+        j->fits = lay_out(j);
+        if (shift == EXFAT_CLUSTER_BYTES_SHIFT_MAX || l->heap_at >= j->size ||
+            (j->size - l->heap_at) >> shift <= EXFAT_CLUSTERS_MAX) {
+            return;
+        }
+    }
+}
+
+static int choose_cluster(struct job *j)
+{
+    uint64_t cluster = j->f->cluster_size;
+    char detail[96];
+
+    if (cluster == 0) {
+        cluster = j->size <= 256 * MIB ? 4 * KIB : j->size <= 32 * GIB ? 32 * KIB : 128 * KIB;
+        grow_clusters(j, base_log2(cluster));
+        return 0;
+    }
+    if (!base_is_power_of_two(cluster) || cluster < UINT64_C(1) << j->l.g.sector_shift ||
+        cluster > UINT64_C(1) << EXFAT_CLUSTER_BYTES_SHIFT_MAX) {
+        return base_bad_argument(j->e, "cluster_size",
+                                 "must be a power of two from a sector to 32 MiB");
+    }
+    grow_clusters(j, base_log2(cluster));
+    if (j->l.g.cluster_shift != base_log2(cluster)) {
+        snprintf(detail, sizeof detail,
+                 "that makes more than 4294967285 clusters; the least that would do is %lu bytes",
+                 1ul << j->l.g.cluster_shift);
+        return base_bad_argument(j->e, "cluster_size", detail);
+    }
+    return 0;
+}
+
 /* Says which argument is to blame, and what would do. */
 static int explain_no_room(struct job *j)
 {
@@ -268,7 +274,7 @@ static int choose(struct job *j)
     if (!err) {
         err = choose_cluster(j);
     }
-    if (!err && !lay_out(j)) {
+    if (!err && !j->fits) {
         err = explain_no_room(j);
     }
     if (!err) {
