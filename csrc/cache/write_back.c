@@ -178,9 +178,6 @@ static void extend_run(const struct cache *c, struct cache_block *const *v, size
         }
         run->last++;
         run->end = base + end;
-        if (end < b->size) {
-            return;
-        }
     }
 }
 

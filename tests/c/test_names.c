@@ -381,6 +381,14 @@ static void test_budget(void)
     CHECK(names_cache_peak(c) <= 256 * 1024 && n.shrinks > 100);
     /* The latest are kept, and go in order. */
     CHECK(names_index_complete(d[DIRS - 1]) && !names_index_complete(d[0]));
+    int oldest = 0;
+    while (!names_index_complete(d[oldest])) {
+        oldest++;
+    }
+    names_dir_use(d[oldest]);
+    names_dir_unuse(d[oldest]);
+    CHECK(names_cache_shrink(c, 1) > 0);
+    CHECK(names_index_complete(d[oldest]) && !names_index_complete(d[oldest + 1]));
     size_t held = names_cache_held(c);
     names_dir_use(d[DIRS - 3]);
     names_dir_unuse(d[DIRS - 3]);
@@ -598,6 +606,8 @@ static void test_holes_bound(void)
     CHECK(!names_holes_complete(r.dir) && r.n.hole_drops > 30000);
     CHECK(names_holes_complete_for(r.dir, 4) && !names_holes_complete_for(r.dir, 3));
     CHECK(names_cache_held(r.cache) <= 2 << 20);
+    names_holes_known(r.dir); /* the walk that told them ends: there are still more than are kept */
+    CHECK(names_holes_complete_for(r.dir, 4) && !names_holes_complete_for(r.dir, 3));
     while (names_hole_take(r.dir, 7, &p, &n)) {
         CHECK(n == 7 && p == (got * 2 + 1) * 32);
         got++;
