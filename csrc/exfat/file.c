@@ -6,7 +6,6 @@
 #include "exfat/exfat.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int too_short(struct exfat_node *n)
@@ -262,21 +261,6 @@ int exfat_allocate(struct volume_node *node, uint64_t offset, uint64_t bytes, bo
     return 0;
 }
 
-static int add_extent(struct volume_extents *out, uint64_t file, uint64_t device, uint64_t length, bool written)
-{
-    if (out->n == out->cap) {
-        size_t cap = out->cap ? out->cap * 2 : 16;
-        struct volume_extent *v = realloc(out->v, cap * sizeof *v);
-        if (!v) {
-            return -ENOMEM;
-        }
-        out->v = v;
-        out->cap = cap;
-    }
-    out->v[out->n++] = (struct volume_extent){file, device, length, written};
-    return 0;
-}
-
 int exfat_extents(struct volume_node *node, struct volume_extents *out)
 {
     struct exfat_node *n = exfat_node_of(node);
@@ -294,10 +278,10 @@ int exfat_extents(struct volume_node *node, struct volume_extents *out)
         piece = base_min(piece, n->size - offset);
         uint64_t written = offset < n->valid ? base_min(piece, n->valid - offset) : 0;
         if (written > 0) {
-            rc = add_extent(out, offset, device, written, true);
+            rc = volume_extents_add(out, offset, device, written, true);
         }
         if (rc == 0 && piece > written) {
-            rc = add_extent(out, offset + written, device + written, piece - written, false);
+            rc = volume_extents_add(out, offset + written, device + written, piece - written, false);
         }
         offset += piece;
     }

@@ -250,6 +250,10 @@ static int rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const st
     if (rc == 0) {
         rc = erase_entry(n, old, old_name, false, CACHE_REMOVAL);
     }
+    if (rc < 0 && exfat_set_erase(dir, slot.index, set->count, CACHE_ENTRY) == 0) {
+        names_removed(dir->names, name->hash, slot.index); /* the old name stays, so the new one goes */
+        exfat_slot_freed(dir, slot.index, set->count);
+    }
     if (rc < 0 || (rc = exfat_dir_find(dir, slot.index, &offset, &piece)) < 0) {
         return rc;
     }
