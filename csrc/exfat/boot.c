@@ -266,39 +266,41 @@ static int parse(const struct region *r, struct exfat_geometry *g, const struct 
     return err;
 }
 
-static int read_region(struct device *d, uint64_t offset, uint32_t bytes, struct region *r,
+static int read_region(struct device *d, const struct region *r, uint64_t offset, uint32_t n,
                        uint8_t *buffer)
 {
-    if (d->size < offset + bytes) {
-        return damage(r, 0, "VolumeLength", d->size, offset + bytes,
+    if (d->size < offset + n) {
+        return damage(r, 0, "VolumeLength", d->size, offset + n,
                       "the device ends inside the boot region");
     }
-    return device_read(d, offset, buffer, bytes);
+    return device_read(d, offset, buffer, n);
 }
 
-/* Twelve of the device's own sectors nearly always are the region; a larger one is read again. */
+/* Twelve of the device's own sectors nearly always are the region; of a larger one the rest
+ * follows. */
 static int read_main(struct device *d, uint8_t *buffer, struct exfat_geometry *g,
                      struct base_error *e)
 {
     struct region r = {buffer, 0, false, e};
     uint32_t have = (uint32_t)base_min(EXFAT_BOOT_SECTORS * d->sector_size, d->size);
-    uint32_t shift;
-    int err = read_region(d, 0, have ? have : d->sector_size, &r, buffer);
+    uint32_t shift, whole;
+    int err = read_region(d, &r, 0, have ? have : d->sector_size, buffer);
 
     if (!err) {
         err = check_frame(&r, &shift);
     }
-    if (!err && 1u << shift < d->sector_size) {
+    if (err) {
+        return err;
+    }
+    if (1u << shift < d->sector_size) {
         return base_unsupported(e, "sector size",
                                 "the volume's sectors are smaller than the device's");
     }
-    if (!err && (uint32_t)EXFAT_BOOT_SECTORS << shift > have) {
-        err = read_region(d, 0, (uint32_t)EXFAT_BOOT_SECTORS << shift, &r, buffer);
+    whole = (uint32_t)EXFAT_BOOT_SECTORS << shift;
+    if (whole > have) {
+        err = read_region(d, &r, have, whole - have, buffer + have);
     }
-    if (!err) {
-        err = parse(&r, g, d);
-    }
-    return err;
+    return err ? err : parse(&r, g, d);
 }
 
 /* The backup's place depends on the sector size, which only the backup itself can tell. */
@@ -320,7 +322,7 @@ static int read_backup(struct device *d, uint8_t *buffer, struct exfat_geometry 
         if (1u << shift < d->sector_size) {
             continue;
         }
-        err = read_region(d, offset, (uint32_t)EXFAT_BOOT_SECTORS << shift, &r, buffer);
+        err = read_region(d, &r, offset, (uint32_t)EXFAT_BOOT_SECTORS << shift, buffer);
         if (err && err != -BASE_ECORRUPT) {
             return err;
         }
