@@ -177,7 +177,6 @@ class Pool:
 class Stat:
     """What is known of one file or directory; the first ten items are os.stat_result's."""
 
-    __match_args__: ClassVar[tuple[str, ...]]
     @property
     def st_mode(self) -> int: ...  # 0o644 / 0o755, without the write bits when read-only
     @property

@@ -1,13 +1,14 @@
 /* Arguments: from Python objects to C, with errors that name the argument.
  *
- * Every converter takes NULL for "not given" and then leaves *out, the default, alone. All return false with an
- * exception set: TypeError for the wrong type, ValueError for a number that can't be.
+ * Every converter takes NULL for "not given" and then leaves *out, the default, alone. All return
+ * false with an exception set: TypeError for the wrong type, ValueError for a number that can't be.
  */
 #ifndef PYEXFAT_PYTHON_ARGS_H
 #define PYEXFAT_PYTHON_ARGS_H
 
-#include "base/env.h"
 #include "python/core.h"
+
+#include "base/env.h"
 
 struct py_signature {
     const char *function;
@@ -17,9 +18,9 @@ struct py_signature {
 };
 #define PY_SIGNATURE(variable, function_name, need, by_position, ...)                              \
     static const char *const variable##_names[] = {__VA_ARGS__};                                   \
-    static const struct py_signature variable = {                                                  \
-        function_name, variable##_names, (int)(sizeof variable##_names / sizeof(char *)), need,    \
-        by_position}
+    static const struct py_signature variable = {function_name, variable##_names,                  \
+                                                 (int)(sizeof variable##_names / sizeof(char *)),  \
+                                                 need, by_position}
 
 /* Sorts a vectorcall's arguments into out[count], borrowed; NULL where not given. */
 bool py_args(const struct py_signature *s, PyObject *const *args, Py_ssize_t n, PyObject *keywords,

@@ -1,11 +1,12 @@
 /* The extension pyexfat._core: what its files share.
  *
- * One file per type. A method turns its arguments into C (args.h), calls the core without the GIL (gil.h) and turns the
- * result or error into Python (errors.h, convert.h). Nothing here knows a file system.
+ * One file per type. A method turns its arguments into C (args.h), calls the core without the GIL
+ * (gil.h) and turns the result or error into Python (errors.h, convert.h). Nothing here knows a
+ * file system.
  *
- * Who keeps what alive: handle -> volume -> device -> the device it stands on -> file object or buffer, each by a
- * strong reference of Python. The C objects have references of their own, so that the order of destruction
- * within a garbage cycle does not matter.
+ * Who keeps what alive: handle -> volume -> device -> the device it stands on -> file object or
+ * buffer, each by a strong reference of Python. The C objects have references of their own, so that
+ * the order of destruction within a garbage cycle does not matter.
  */
 #ifndef PYEXFAT_PYTHON_CORE_H
 #define PYEXFAT_PYTHON_CORE_H
@@ -41,9 +42,14 @@ struct py_state { /* of the module, one per interpreter */
 };
 
 struct py_state *py_state_of(PyObject *module);
+/* Of a type of ours or of a subclass written in Python; NULL with an exception. */
+struct py_state *py_state_of_subtype(PyTypeObject *type);
 
 /* Function pointers as slots, without what strict C says against them. */
-#define PY_SLOT(id, value) {id, (void *)(uintptr_t)(value)}
+#define PY_SLOT(id, value)                                                                         \
+    {                                                                                              \
+        id, (void *)(uintptr_t)(value)                                                             \
+    }
 #define PY_METHOD(f) ((PyCFunction)(void (*)(void))(f))
 /* After the name of a method with a signature that inspect can read. */
 #define PY_DOC(signature, text) signature "\n--\n\n" text
@@ -64,9 +70,14 @@ int py_volume_setup(PyObject *module, struct py_state *st);
 int py_handle_setup(PyObject *module, struct py_state *st);
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);
 
+/* Module functions and constants beside the types. */
+extern PyMethodDef py_module_methods[];
+int py_image_setup(PyObject *module);
+
 /* The end of a type's dealloc. */
 void py_free(PyObject *op);
-/* A new instance of a type of ours or of a subclass; NULL with an exception, also when the module is gone. */
+/* A new instance of a type of ours or of a subclass; NULL with an exception, also when the module
+ * is gone. */
 PyObject *py_alloc(PyTypeObject *type);
 
 #endif

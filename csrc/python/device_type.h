@@ -2,14 +2,15 @@
 #ifndef PYEXFAT_PYTHON_DEVICE_TYPE_H
 #define PYEXFAT_PYTHON_DEVICE_TYPE_H
 
-#include "base/os.h"
 #include "python/core.h"
+
+#include "base/os.h"
 #include "python/pydevice.h"
 
 struct py_device {
-    PyObject_HEAD
-    struct py_state *state;
-    /* NULL: closed, and nobody is in a call any more; what the C device stood on (a buffer, say) is free again. */
+    PyObject_HEAD struct py_state *state;
+    /* NULL: closed, and nobody is in a call any more; what the C device stood on (a buffer, say) is
+     * free again. */
     struct device *device;
     uint32_t users;           /* atomic: twice the calls under way, plus 1 when closed */
     struct py_source *source; /* the Python object behind the C device, which owns it */

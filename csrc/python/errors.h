@@ -2,12 +2,14 @@
 #ifndef PYEXFAT_PYTHON_ERRORS_H
 #define PYEXFAT_PYTHON_ERRORS_H
 
-#include "base/error.h"
 #include "python/core.h"
 
-/* Sets the exception for rc; always returns NULL. e, path and path2 may be NULL. An exception that is set already (by a
- * callback of the failed call) stays. Damage becomes CorruptImageError, an unknown feature
- * UnsupportedFeatureError, a bad argument ValueError, ENOMEM MemoryError, all else OSError. */
+#include "base/error.h"
+
+/* Sets the exception for rc; always returns NULL. e, path and path2 may be NULL. An exception that
+ * is set already (by a callback of the failed call) stays. Damage becomes CorruptImageError, an
+ * unknown feature UnsupportedFeatureError, a bad argument ValueError, ENOMEM MemoryError, all else
+ * OSError. */
 PyObject *py_raise(struct py_state *st, int rc, const struct base_error *e, PyObject *path,
                    PyObject *path2);
 /* ValueError "I/O operation on closed …", as io does; always returns NULL. */

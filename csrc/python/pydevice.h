@@ -1,4 +1,5 @@
-/* Python objects under a device: a buffer, used in place, or a file object with seek, read and write. */
+/* Python objects under a device: a buffer, used in place, or a file object with seek, read and
+ * write. */
 #ifndef PYEXFAT_PYTHON_PYDEVICE_H
 #define PYEXFAT_PYTHON_PYDEVICE_H
 
@@ -7,8 +8,8 @@
 /* Owned by the C device; the Device shows what it refers to to the garbage collector. */
 struct py_source {
     const struct py_state *state;
-    PyObject *file; /* or NULL */
-    Py_buffer view; /* view.obj: NULL for a file object */
+    PyObject *file;        /* or NULL */
+    Py_buffer view;        /* view.obj: NULL for a file object */
     struct os_mutex *lock; /* file: one seek and its read or write at a time */
     uint64_t owner;        /* atomic: thread that holds the lock */
     PyObject *fsync;       /* called with the file's descriptor after flush, or NULL */

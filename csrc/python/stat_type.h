@@ -3,6 +3,7 @@
 #define PYEXFAT_PYTHON_STAT_TYPE_H
 
 #include "python/core.h"
+
 #include "volume/volume.h"
 
 PyObject *py_stat_new(struct py_state *st, const struct volume_stat *s, uint32_t cluster_size,

@@ -1,0 +1,125 @@
+#include "python/errors.h"
+
+#include <string.h>
+
+#include "python/gil.h"
+
+PyObject *py_raise_closed(const char *what)
+{
+    PyErr_Format(PyExc_ValueError, "I/O operation on closed %s", what);
+    return NULL;
+}
+
+static PyObject *new_error(PyObject *class, int code, PyObject *message, PyObject *path,
+                           PyObject *path2)
+{
+    if (!path) {
+        return PyObject_CallFunction(class, "iO", code, message);
+    }
+    if (!path2) {
+        return PyObject_CallFunction(class, "iOO", code, message, path);
+    }
+    return PyObject_CallFunction(class, "iOOOO", code, message, path, Py_None, path2);
+}
+
+static PyObject *damage_message(const struct base_error *e)
+{
+    const char *detail = e->detail[0] ? e->detail : "damaged";
+
+    if (!e->field[0]) {
+        return PyUnicode_FromFormat("%s at byte %llu: %s", e->structure,
+                                    (unsigned long long)e->offset, detail);
+    }
+    return PyUnicode_FromFormat("%s at byte %llu, %s: %s (found %llu, expected %llu)", e->structure,
+                                (unsigned long long)e->offset, e->field, detail,
+                                (unsigned long long)e->found, (unsigned long long)e->expected);
+}
+
+static PyObject *new_damage(struct py_state *st, int code, const struct base_error *e,
+                            PyObject *path, PyObject *path2)
+{
+    PyObject *message = damage_message(e), *exception = NULL, *where = NULL;
+
+    if (message) {
+        exception = new_error(st->corrupt_error, code, message, path, path2);
+    }
+    if (exception) {
+        where = PyObject_CallFunction(
+            st->where, "sKsKKs", e->structure, (unsigned long long)e->offset, e->field,
+            (unsigned long long)e->found, (unsigned long long)e->expected, e->detail);
+    }
+    if (!where || PyObject_SetAttrString(exception, "where", where)) {
+        Py_CLEAR(exception);
+    }
+    Py_XDECREF(where);
+    Py_XDECREF(message);
+    return exception;
+}
+
+static PyObject *new_unsupported(struct py_state *st, int code, const struct base_error *e,
+                                 PyObject *path, PyObject *path2)
+{
+    PyObject *feature = PyUnicode_FromString(e->structure), *exception = NULL, *message = NULL;
+
+    if (feature) {
+        message = e->detail[0] ? PyUnicode_FromFormat("%U: %s", feature, e->detail)
+                               : PyUnicode_FromFormat("%U is not supported", feature);
+    }
+    if (message) {
+        exception = new_error(st->unsupported_error, code, message, path, path2);
+    }
+    if (exception && PyObject_SetAttrString(exception, "feature", feature)) {
+        Py_CLEAR(exception);
+    }
+    Py_XDECREF(message);
+    Py_XDECREF(feature);
+    return exception;
+}
+
+static PyObject *new_plain(int code, PyObject *path, PyObject *path2)
+{
+    PyObject *message = PyUnicode_FromString(strerror(code)), *exception = NULL;
+
+    if (message) {
+        exception = new_error(PyExc_OSError, code, message, path, path2);
+    }
+    Py_XDECREF(message);
+    return exception;
+}
+
+PyObject *py_raise(struct py_state *st, int rc, const struct base_error *e, PyObject *path,
+                   PyObject *path2)
+{
+    enum base_error_kind kind = e ? e->kind : BASE_ERROR_NONE;
+    PyObject *exception, *cause;
+    int code = -rc;
+
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (code == ENOMEM) {
+        return PyErr_NoMemory();
+    }
+    if (kind == BASE_ERROR_ARGUMENT && code == EINVAL) {
+        PyErr_Format(PyExc_ValueError, "%s: %s", e->field, e->detail);
+        return NULL;
+    }
+    cause = py_take_cause();
+    if (kind == BASE_ERROR_DAMAGE && code == BASE_ECORRUPT) {
+        exception = new_damage(st, code, e, path, path2);
+    } else if (kind == BASE_ERROR_UNSUPPORTED && code == BASE_EUNSUPPORTED) {
+        exception = new_unsupported(st, code, e, path, path2);
+    } else {
+        exception = new_plain(code, path, path2);
+    }
+    if (exception) {
+        if (cause) {
+            PyException_SetCause(exception, cause);
+            cause = NULL;
+        }
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+        Py_DECREF(exception);
+    }
+    Py_XDECREF(cause);
+    return NULL;
+}
