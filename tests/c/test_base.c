@@ -242,7 +242,7 @@ static void test_runs(void)
     base_runs_init(&r);
     CHECK(!base_runs_find(&r, 0, &d, &c));
     CHECK(base_runs_append(&r, 10, 0) == 0 && r.n == 0);
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 330; round++) {
         uint64_t at = any(3) ? 100000u + any(100000) : n ? disk[n - 1] + 1 : 5, count = 1 + any(10);
 
         CHECK(base_runs_append(&r, at, count) == 0);
@@ -256,6 +256,7 @@ static void test_runs(void)
         }
         CHECK(r.covered == n);
     }
+    CHECK(n > 100 && r.n > 10);
     for (uint64_t i = 0; i < n; i++) {
         CHECK(base_runs_find(&r, i, &d, &c) && d == disk[i] && c > 0);
         for (uint64_t k = 0; k < c; k++) {
