@@ -59,7 +59,8 @@ void cache_put(struct cache *c, struct cache_ref *ref); /* NULL block: nothing *
 int cache_read(struct cache *c, uint64_t offset, void *buffer, size_t n);
 int cache_write(struct cache *c, uint64_t offset, const void *buffer, size_t n, enum cache_tier tier,
                 enum device_structure what);
-/* A new cluster: zeros in the cache (blocks marked CACHE_FRESH) when n is small, a device zero when large. */
+/* A new cluster, in whole sectors (else -EINVAL): a device zero where that is cheap or n is large, else zeros in the cache
+ * (sectors marked fresh). What the range held before is forgotten, dirty or not. */
 int cache_write_fresh_zeros(struct cache *c, uint64_t offset, uint64_t n, enum device_structure what);
 /* Hints that n bytes from offset will be read soon. */
 void cache_read_ahead(struct cache *c, uint64_t offset, uint64_t n);
@@ -82,7 +83,8 @@ int cache_balance(struct cache *c);
 int cache_balance_within(struct cache *c);
 bool cache_is_dirty(const struct cache *c);   /* any block not written, or written and not flushed */
 bool cache_tier_dirty(const struct cache *c, enum cache_tier tier);
-/* Counts commits that reached CACHE_ENTRY with everything flushed: space freed in an earlier epoch may be reused. */
+/* Counts commits that reached CACHE_ENTRY with everything flushed: space freed in an earlier epoch may be reused. Any edit may
+ * commit, so ask for the epoch of something freed after the edit that frees it. */
 uint64_t cache_epoch(const struct cache *c);
 /* Drops every block without writing (after a failed operation on a volume that is being abandoned). */
 void cache_abandon(struct cache *c);
