@@ -343,6 +343,42 @@ static void test_claims(void)
     device_unref(d); /* with a claim that nobody released */
 }
 
+/* A raw device of the system, where this machine lets us make one. */
+static void test_block_device(void)
+{
+    char path[] = "/tmp/pyexfat-device-XXXXXX", command[128], name[64] = "";
+    static uint8_t b[65536], r[65536];
+    struct device *d, *second;
+    int fd = mkstemp(path);
+    FILE *p;
+
+    CHECK(fd >= 0 && ftruncate(fd, 4 * MIB) == 0);
+    snprintf(command, sizeof command, "losetup -f --show -b 4096 %s 2>/dev/null", path);
+    p = geteuid() == 0 ? popen(command, "r") : NULL;
+    if (p && fscanf(p, "%63s", name) == 1) {
+        CHECK(device_file_open(name, true, false, 0, &d) == 0);
+        CHECK(d->size == 4 * MIB && d->sector_size == 4096 && (d->flags & DEVICE_IS_BLOCK));
+        CHECK(!(d->flags & (DEVICE_FRESH | DEVICE_READONLY)));
+        CHECK(device_file_open(name, true, true, 0, &second) == -EBUSY); /* one writer */
+        CHECK(device_file_open(name, false, false, 512, &second) == 0 &&
+              second->sector_size == 512);
+        fill(b, sizeof b, 1);
+        CHECK(device_write(d, MIB, b, sizeof b, NULL) == 0 && device_flush(d) == 0);
+        CHECK(device_read(second, MIB, r, sizeof r) == 0 && memcmp(b, r, sizeof b) == 0);
+        CHECK(pread(fd, r, sizeof r, MIB) == (ssize_t)sizeof r && memcmp(b, r, sizeof b) == 0);
+        CHECK(device_zero(d, MIB, 4096, NULL) == 0 && device_read(d, MIB, r, 8192) == 0);
+        CHECK(r[0] == 0 && r[4095] == 0 && memcmp(r + 4096, b + 4096, 4096) == 0);
+        CHECK(device_discard(d, MIB, 8192, NULL) == 0 && device_resize(d, MIB) == -EOPNOTSUPP);
+        device_unref(second);
+        device_unref(d);
+        snprintf(command, sizeof command, "losetup -d %s", name);
+        CHECK(system(command) == 0);
+    } else {
+        fprintf(stderr, "no loop device here: raw devices are not tested\n");
+    }
+    CHECK((!p || pclose(p) >= 0) && close(fd) == 0 && unlink(path) == 0);
+}
+
 /* ---- threads: a reader of a file that is closed under it, and writers of one device ---- */
 
 struct shared {
@@ -420,6 +456,7 @@ int main(void)
     test_objects();
     test_slice();
     test_claims();
+    test_block_device();
     test_threads();
     return 0;
 }
