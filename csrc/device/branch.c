@@ -13,6 +13,9 @@
  * branch; discard forgets both, and the branch then shows the parent as it is now. Kept chunks that
  * are all zeros share one chunk, which makes branches of sparse devices cheap.
  *
+ * The other side of it: while a device has branches, zeroing it costs a look at each chunk of the
+ * range.
+ *
  * All tables of a branch are guarded by the lock of its store, since the store's writers fill them.
  * Its own lock guards the tables of its own branches. Locks go from the branch down to the store.
  */
