@@ -699,11 +699,19 @@ def _copy_to_stream(
         reader.close()
 
 
-def copy_path(source: Any, target: Any, *, preserve: bool) -> None:
+def copy_path(
+    source: Any, target: Any, *, preserve: bool, follow_symlinks: bool = True
+) -> None:
     """pathlib's copy(): exactly to ``target``; a directory must not exist yet."""
     if isinstance(target, Path):
         copy_into_volume(
-            target.volume, source, str(target), preserve=preserve, exist_ok=False, into=False
+            target.volume,
+            source,
+            str(target),
+            follow_symlinks=follow_symlinks,
+            preserve=preserve,
+            exist_ok=False,
+            into=False,
         )
         return
     copy_out_of_volume(

@@ -530,7 +530,7 @@ class Path:
         """
         if isinstance(target, str):
             target = self.with_segments(target)
-        if not isinstance(target, Path) and hasattr(target, "_copy_from"):
+        if not isinstance(target, (Path, os.PathLike)) and hasattr(target, "_copy_from"):
             target._copy_from(
                 self, follow_symlinks=follow_symlinks, preserve_metadata=preserve_metadata
             )
@@ -581,4 +581,6 @@ class Path:
 
         if not follow_symlinks and source.info.is_symlink():
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), self._text)
-        copying.copy_path(source, self, preserve=preserve_metadata)
+        copying.copy_path(
+            source, self, preserve=preserve_metadata, follow_symlinks=follow_symlinks
+        )

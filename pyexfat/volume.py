@@ -246,9 +246,7 @@ class Volume(_core.Volume):
 
     # ---- questions ----
 
-    def lstat(self, path: str, /) -> _core.Stat:
-        """As stat(): there are no links."""
-        return self.stat(path)
+    lstat = _core.Volume.stat  # there are no links
 
     def exists(self, path: str, /) -> bool:
         """Whether there is something. Damage is reported, not taken for absence."""
@@ -385,9 +383,8 @@ class Volume(_core.Volume):
         it is closed.
         """
         file = files.open_file(self, path_text(path), mode, buffering, encoding, errors, newline)
-        if mode != "r" and mode != "rb":
-            with self._files_lock:
-                self._files.add(file)
+        with self._files_lock:
+            self._files.add(file)
         return file
 
     def read_bytes(self, path: str | os.PathLike[str] | Path | DirEntry) -> bytes:
@@ -447,9 +444,7 @@ class Volume(_core.Volume):
             if not missing:
                 return
 
-    def remove(self, path: str, /) -> None:
-        """Removes a file; as unlink()."""
-        self.unlink(path)
+    remove = _core.Volume.unlink
 
     def removedirs(self, path: str | os.PathLike[str] | Path | DirEntry) -> None:
         """Removes an empty directory and those above it that are empty then."""

@@ -1,0 +1,508 @@
+"""Copies in, out and between volumes: content, times, progress, and what is left when they fail."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_support import CLOCK, assert_clean, make_volume, pattern
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyexfat as px
+from pyexfat import copying
+
+SECOND = 10**9
+
+
+@pytest.fixture
+def vol() -> Iterator[px.Volume]:
+    with make_volume("64 MiB") as volume:
+        yield volume
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    (root / "sub" / "deep").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "a.bin").write_bytes(pattern(100_000))
+    (root / "sub" / "b").write_bytes(pattern(10, 2))
+    (root / "sub" / "deep" / "ß").write_bytes(b"")
+    (root / "sub" / "b").chmod(0o444)
+    for i, path in enumerate(sorted(root.rglob("*"), reverse=True)):
+        os.utime(path, ns=(CLOCK - 4 * i * SECOND, CLOCK - (2 * i + 1) * SECOND))
+    return root
+
+
+def content(root: Path) -> dict[str, bytes | None]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+    }
+
+
+def inside(vol: px.Volume, root: str) -> dict[str, bytes | None]:
+    start = vol.path(root)
+    return {
+        str(path.relative_to(start)): path.read_bytes() if path.is_file() else None
+        for path in start.rglob("*")
+        if path != start
+    }
+
+
+# ---- trees and files ----
+
+
+def test_a_tree_in_and_out(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    assert vol.copy_in(tree, "/t") == "/t"
+    assert inside(vol, "t") == content(tree)
+    for path in tree.rglob("*"):
+        theirs, ours = path.stat(), vol.stat("t/" + path.relative_to(tree).as_posix())
+        assert ours.st_mtime_ns == theirs.st_mtime_ns
+        assert ours.st_atime_ns == theirs.st_atime_ns
+    assert vol.stat("t/sub/b").read_only
+    assert vol.stat("t/sub/b").archive
+    assert not vol.stat("t/a.bin").read_only
+    assert not vol.stat("t/sub").archive
+    out = tmp_path / "out"
+    assert vol.copy_out("/t", out) == str(out)
+    assert content(out) == content(tree)
+    for path in tree.rglob("*"):
+        back = out / path.relative_to(tree)
+        assert back.stat().st_mtime_ns == path.stat().st_mtime_ns
+    assert stat.S_IMODE((out / "sub" / "b").stat().st_mode) & 0o222 == 0
+    assert (out / "a.bin").stat().st_mode & 0o200
+
+
+def test_without_preserve_times_are_now(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    vol.copy_in(tree, "t", preserve=False)
+    for path in ("t/a.bin", "t/sub", "t/sub/b"):
+        assert vol.stat(path).st_mtime_ns == CLOCK
+    assert not vol.stat("t/sub/b").read_only
+    vol.utime("t/a.bin", (10**9, 10**9))
+    vol.copy_out("t", tmp_path / "out", preserve=False)
+    assert (tmp_path / "out" / "a.bin").stat().st_mtime > 1.7e9
+
+
+def test_directories_are_merged_and_files_replaced(vol: px.Volume, tree: Path) -> None:
+    vol.makedirs("t/sub")
+    vol.write_bytes("t/A.BIN", b"old")
+    vol.write_bytes("t/sub/kept", b"kept")
+    vol.copy_in(tree, "t")
+    expected = content(tree) | {"sub/kept": b"kept"}
+    expected["A.BIN"] = expected.pop("a.bin")
+    got = inside(vol, "t")
+    assert {k.casefold(): v for k, v in got.items()} == {
+        k.casefold(): v for k, v in expected.items()
+    }
+
+
+def test_a_tree_into_the_root(vol: px.Volume, tree: Path) -> None:
+    vol.copy_in(str(tree), "/")
+    assert sorted(vol.listdir()) == ["a.bin", "empty", "sub"]
+
+
+def test_a_file_to_a_name_or_into_a_directory(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    vol.mkdir("d")
+    assert vol.copy_in(tree / "a.bin", "d") == "d/a.bin"
+    assert vol.copy_in(tree / "a.bin", "/d/") == "/d/a.bin"
+    assert vol.copy_in(tree / "a.bin", "d/new") == "d/new"
+    assert vol.copy_in(tree / "a.bin", vol / "d" / "newer") == "/d/newer"
+    assert sorted(vol.listdir("d")) == ["a.bin", "new", "newer"]
+    with pytest.raises(FileNotFoundError):
+        vol.copy_in(tree / "a.bin", "none/")
+    with pytest.raises(FileNotFoundError):
+        vol.copy_in(tree / "a.bin", "none/x")
+    out = tmp_path / "out"
+    out.mkdir()
+    assert vol.copy_out("D/A.bin", out) == str(out / "a.bin")
+    assert vol.copy_out("d/new", out / "x") == str(out / "x")
+    assert sorted(os.listdir(out)) == ["a.bin", "x"]
+
+
+def test_kinds_do_not_replace_each_other(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    vol.makedirs("t/a.bin")
+    with pytest.raises(IsADirectoryError):
+        vol.copy_in(tree, "t")
+    vol.touch("f")
+    with pytest.raises(FileExistsError):
+        vol.copy_in(tree, "f")
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        vol.copy_out("t", tmp_path / "file")
+
+
+def test_missing_sources(vol: px.Volume, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="none"):
+        vol.copy_in(tmp_path / "none", "x")
+    with pytest.raises(FileNotFoundError, match="none"):
+        vol.copy_out("none", tmp_path / "x")
+    assert vol.listdir() == []
+    assert not (tmp_path / "x").exists()
+
+
+def test_file_objects(vol: px.Volume, tmp_path: Path) -> None:
+    data = pattern(20_000_000)
+    vol.copy_in(io.BytesIO(data), "f")
+    assert vol.read_bytes("f") == data
+
+    class OnlyRead:
+        def __init__(self) -> None:
+            self.pieces = [b"one", b"two", b""]
+
+        def read(self, n: int) -> bytes:
+            return self.pieces.pop(0)
+
+    vol.copy_in(OnlyRead(), "g")
+    assert vol.read_bytes("g") == b"onetwo"
+    with pytest.raises(TypeError, match="binary"):
+        vol.copy_in(io.StringIO("text"), "h")
+    assert not vol.exists("h")
+    out = io.BytesIO()
+    vol.truncate("g", 10)
+    assert vol.copy_out("g", out) is out
+    assert out.getvalue() == b"onetwo\0\0\0\0"
+    with pytest.raises(IsADirectoryError):
+        vol.copy_out("/", io.BytesIO())
+
+
+def test_a_pipe_can_be_the_target(vol: px.Volume, tmp_path: Path) -> None:
+    vol.write_bytes("f", b"through a pipe")
+    vol.truncate("f", 20)
+    read, write = os.pipe()
+    vol.copy_out("f", f"/dev/fd/{write}")
+    os.close(write)
+    with open(read, "rb") as f:
+        assert f.read() == b"through a pipe" + bytes(6)
+
+
+def test_sizes_around_a_piece(vol: px.Volume, tmp_path: Path) -> None:
+    for size in (copying.CHUNK - 1, copying.CHUNK, copying.CHUNK + 1, 2 * copying.CHUNK + 5):
+        data = pattern(1_000_003) * (size // 1_000_003 + 1)
+        (tmp_path / "f").write_bytes(data[:size])
+        vol.copy_in(tmp_path / "f", "f")
+        status = vol.stat("f")
+        assert (status.st_size, status.valid_size, status.contiguous) == (size, size, True)
+        vol.copy_out("f", tmp_path / "g")
+        assert (tmp_path / "g").read_bytes() == data[:size]
+        vol.unlink("f")
+
+
+# ---- sparse files ----
+
+
+def test_the_hole_at_the_end_is_not_written(vol: px.Volume, tmp_path: Path) -> None:
+    source = tmp_path / "sparse"
+    with source.open("wb") as f:
+        f.write(b"start")
+        f.truncate(40 << 20)
+    vol.copy_in(source, "f")
+    status = vol.stat("f")
+    assert status.st_size == 40 << 20
+    assert status.valid_size <= 1 << 20
+    with vol.open("f", "rb") as f:
+        assert f.read(6) == b"start\0"
+    vol.copy_out("f", tmp_path / "back")
+    back = (tmp_path / "back").stat()
+    assert back.st_size == 40 << 20
+    assert back.st_blocks * 512 <= 2 << 20
+    with px.format(px.Device.memory("64 MiB")) as other:
+        other.copy_in(vol / "f", "f")
+        assert other.stat("f").valid_size == status.valid_size
+        assert other.stat("f").st_size == 40 << 20
+
+
+def test_an_all_hole_file(vol: px.Volume, tmp_path: Path) -> None:
+    source = tmp_path / "hole"
+    source.touch()
+    os.truncate(source, 3 << 20)
+    vol.copy_in(source, "f")
+    assert vol.stat("f").st_size == 3 << 20
+    assert vol.stat("f").valid_size == 0
+
+
+# ---- progress ----
+
+
+def test_progress(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    (tree / "large").write_bytes(bytes(20 << 20))
+    total = (20 << 20) + 100_010
+    seen: list[tuple[int, int, str]] = []
+    vol.copy_in(tree, "t", lambda *step: seen.append(step))
+    assert [step[0] for step in seen] == sorted(step[0] for step in seen)
+    assert {step[1] for step in seen} == {total}
+    assert seen[-1][0] == total
+    assert {Path(step[2]).name for step in seen} == {"a.bin", "b", "ß", "large"}
+    assert sum(Path(step[2]).name == "large" for step in seen) >= 3
+    seen.clear()
+    vol.copy_out("t", tmp_path / "out", progress=lambda *step: seen.append(step))
+    assert seen[-1][:2] == (total, total)
+    assert "/t/sub/deep/ß" in {step[2] for step in seen} | {"/" + step[2] for step in seen}
+
+
+def test_progress_may_stop_the_copy(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    (tree / "large").write_bytes(bytes(20 << 20))
+
+    def stop(done: int, total: int, path: str) -> None:
+        if path.endswith("large"):
+            raise KeyboardInterrupt
+
+    free = vol.usage().free
+    with pytest.raises(KeyboardInterrupt):
+        vol.copy_in(tree, "t", stop)
+    assert vol.read_bytes("t/a.bin") == pattern(100_000)
+    assert not vol.exists("t/large")
+    vol.rmtree("t")
+    assert vol.usage().free >= free - vol.cluster_size
+    vol.write_bytes("large", bytes(20 << 20))
+    with pytest.raises(KeyboardInterrupt):
+        vol.copy_out("large", tmp_path / "large", stop)
+    assert not (tmp_path / "large").exists()
+
+
+# ---- failures ----
+
+
+def test_a_full_volume_keeps_no_half_file(tmp_path: Path) -> None:
+    image = tmp_path / "a.img"
+    source = tmp_path / "f"
+    source.write_bytes(bytes(9 << 20))
+    small = tmp_path / "small"
+    small.write_bytes(pattern(5000))
+    with px.format(image, size="8 MiB") as vol:
+        free = vol.usage().free
+        for path, copy_from in (("x", source), ("x", io.BytesIO(bytes(9 << 20)))):
+            with pytest.raises(OSError, match="space"):
+                vol.copy_in(copy_from, path)
+            assert vol.listdir() == []
+            assert vol.usage().free == free
+        vol.copy_in(small, "x")
+        for copy_from in (source, io.BytesIO(bytes(9 << 20))):
+            with pytest.raises(OSError, match="space"):
+                vol.copy_in(copy_from, "x")
+            assert vol.listdir() == ["x"]
+            assert vol.read_bytes("x") == pattern(5000)
+    assert_clean(image)
+
+
+def test_an_error_of_the_device_leaves_no_half_file(tmp_path: Path) -> None:
+    source = tmp_path / "f"
+    source.write_bytes(pattern(3 << 20))
+    device = px.Device.memory("16 MiB")
+    px.format(device).close()
+    faulty = device.faults("write", structure="data", nth=1)
+    with px.open(faulty, "r+") as vol:
+        with pytest.raises(OSError, match=r".") as error:
+            vol.copy_in(source, "f")
+        assert error.value.errno == errno.EIO
+        assert vol.listdir() == []
+        vol.copy_in(source, "f")
+        assert vol.read_bytes("f") == pattern(3 << 20)
+
+
+def test_a_source_that_shrinks_meanwhile(vol: px.Volume, tmp_path: Path) -> None:
+    source = tmp_path / "f"
+    source.write_bytes(bytes(20 << 20))
+
+    def cut(done: int, total: int, path: str) -> None:
+        os.truncate(source, 10 << 20)
+
+    vol.copy_in(source, "f", cut)
+    assert vol.stat("f").st_size == 10 << 20
+    assert vol.stat("f").allocated <= (10 << 20) + vol.cluster_size
+
+
+def test_names_that_the_format_forbids(vol: px.Volume, tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    root.mkdir()
+    (root / "a:b").touch()
+    with pytest.raises(OSError, match=r".") as error:
+        vol.copy_in(root, "t")
+    assert error.value.errno == errno.EINVAL
+    assert "a:b" in str(error.value.filename)
+
+
+def test_names_that_differ_in_case_only(vol: px.Volume, tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    root.mkdir()
+    (root / "Readme").write_bytes(b"1")
+    (root / "README").write_bytes(b"2")
+    with pytest.raises(FileExistsError, match="case"):
+        vol.copy_in(root, "t")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket"])
+def test_special_files_are_refused_before_anything_is_written(
+    vol: px.Volume, tree: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree / "sub")  # a short name for the socket
+    if kind == "fifo":
+        os.mkfifo("z")
+    else:
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind("z")
+    with pytest.raises(OSError, match="pipe" if kind == "fifo" else "socket") as error:
+        vol.copy_in(tree, "t")
+    assert error.value.errno == errno.EOPNOTSUPP
+    assert str(error.value.filename).endswith("sub/z")
+    assert vol.listdir() == []
+    with pytest.raises(OSError, match="device"):
+        vol.copy_in("/dev/null", "t")
+
+
+# ---- links ----
+
+
+def test_links_are_followed_or_left_out(vol: px.Volume, tree: Path, tmp_path: Path) -> None:
+    (tree / "link").symlink_to("a.bin")
+    (tree / "directory").symlink_to("sub")
+    vol.copy_in(tree, "t")
+    assert vol.read_bytes("t/link") == pattern(100_000)
+    assert vol.read_bytes("t/directory/b") == pattern(10, 2)
+    vol.copy_in(tree, "u", follow_symlinks=False)
+    assert sorted(vol.listdir("u")) == ["a.bin", "empty", "sub"]
+    (tree / "broken").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError, match="broken"):
+        vol.copy_in(tree, "v")
+    assert not vol.exists("v")
+
+
+def test_a_loop_of_links_ends(vol: px.Volume, tree: Path) -> None:
+    (tree / "sub" / "up").symlink_to("..")
+    with pytest.raises(OSError, match="symbolic links") as error:
+        vol.copy_in(tree, "t")
+    assert error.value.errno == errno.ELOOP
+    assert vol.listdir() == []
+
+
+def test_two_links_to_one_directory_are_no_loop(vol: px.Volume, tree: Path) -> None:
+    (tree / "1").symlink_to("sub")
+    (tree / "2").symlink_to("sub")
+    vol.copy_in(tree, "t")
+    assert vol.read_bytes("t/1/b") == vol.read_bytes("t/2/b") == pattern(10, 2)
+
+
+# ---- within and between volumes ----
+
+
+def test_between_volumes(vol: px.Volume, tree: Path) -> None:
+    vol.copy_in(tree, "t")
+    vol.set_attributes("t/a.bin", hidden=True)
+    vol.utime("t/a.bin", created_ns=CLOCK - 50 * SECOND)
+    with px.format(px.Device.memory("32 MiB")) as other:
+        assert other.copy_in(vol / "t", "/") == "/"
+        assert inside(other, "/") == content(tree)
+        status = other.stat("a.bin")
+        assert status.hidden
+        assert status.st_birthtime_ns == CLOCK - 50 * SECOND
+        assert other.stat("sub/b").read_only
+        assert other.stat("sub").st_mtime_ns == vol.stat("t/sub").st_mtime_ns
+
+
+def test_within_a_volume(vol: px.Volume) -> None:
+    vol.write_bytes("f", pattern(50_000))
+    assert vol.copy("f", "g") == "g"
+    assert vol.read_bytes("g") == pattern(50_000)
+    vol.makedirs("d/e")
+    vol.copy("f", "d/e")
+    vol.copy("d", "d2")
+    assert vol.read_bytes("d2/e/f") == pattern(50_000)
+    for src, dst in (("d", "d/e/x"), ("d", "d"), ("f", "F"), ("d", "D/new"), ("/", "d/root")):
+        with pytest.raises(OSError, match="into itself") as error:
+            vol.copy(src, dst)
+        assert error.value.errno == errno.EINVAL
+    assert vol.read_bytes("f") == pattern(50_000)
+    assert vol.listdir("d/e") == ["f"]
+
+
+def test_foreign_paths(vol: px.Volume, tree: Path) -> None:
+    """Anything with pathlib's new methods can be a source, such as a path in an archive."""
+
+    class Info:
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def exists(self) -> bool:
+            return self.path.exists()
+
+        def is_dir(self) -> bool:
+            return self.path.is_dir()
+
+        def is_file(self) -> bool:
+            return self.path.is_file()
+
+    class Foreign:
+        def __init__(self, path: Path) -> None:
+            self._path = path
+            self.name = path.name
+            self.info = Info(path)
+
+        def iterdir(self) -> Iterator[Foreign]:
+            return map(Foreign, self._path.iterdir())
+
+        def __open_rb__(self, buffering: int = -1) -> Any:
+            return self._path.open("rb")
+
+        def __str__(self) -> str:
+            return f"foreign:{self._path}"
+
+    vol.copy_in(Foreign(tree), "t")
+    assert inside(vol, "t") == content(tree)
+    with pytest.raises(FileNotFoundError, match="foreign:"):
+        vol.copy_in(Foreign(tree / "none"), "u")
+
+
+def test_names_that_would_lead_out_are_refused(tmp_path: Path) -> None:
+    for name in ("", ".", "..", "a/b", "../x", "a\0b"):
+        with pytest.raises(OSError, match="outside") as error:
+            copying.HostSink().join(str(tmp_path), name)
+        assert error.value.errno == errno.EINVAL
+
+
+def test_names_that_the_host_can_not_hold(vol: px.Volume, tmp_path: Path) -> None:
+    vol.mkdir("d")
+    vol.touch("d/\ud800")
+    with pytest.raises(OSError, match=r".") as error:
+        vol.copy_out("d", tmp_path / "out")
+    assert error.value.errno == errno.EILSEQ
+
+
+def test_names_of_undecodable_bytes_come_back(vol: px.Volume, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    raw = os.fsencode(tmp_path / "in") + b"/caf\xe9"
+    with open(raw, "wb") as f:
+        f.write(b"x")
+    vol.copy_in(tmp_path / "in", "d")
+    vol.copy_out("d", tmp_path / "out")
+    assert os.listdir(os.fsencode(tmp_path / "out")) == [b"caf\xe9"]
+
+
+@given(
+    st.dictionaries(
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join),
+        st.binary(max_size=5000),
+        max_size=12,
+    )
+)
+def test_any_tree_comes_back(files: dict[str, bytes]) -> None:
+    with make_volume("4 MiB") as one, make_volume("4 MiB", cluster_size=512) as two:
+        kept: dict[str, bytes] = {}
+        for path, data in files.items():
+            try:
+                one.makedirs(path.rpartition("/")[0] or "/", exist_ok=True)
+                one.write_bytes(path, data)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                continue  # one path is a directory for another
+            kept[path] = data
+        two.copy_in(one / "/", "/")
+        got = {p: d for p, d in inside(two, "/").items() if d is not None}
+        assert got == kept
+        assert inside(two, "/") == inside(one, "/")
