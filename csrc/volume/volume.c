@@ -219,9 +219,11 @@ static int mount(struct volume *v)
     return v->driver->mount(v);
 }
 
-/* Frees everything but the structure and its lock. Writes nothing. */
-static void end(struct volume *v)
+/* Frees everything but the structure and its lock. Writes nothing. Returns the device, which the
+ * caller lets go of without the lock: its memory or file may be somebody's who waits for it. */
+static struct device *end(struct volume *v)
 {
+    struct device *d = v->device;
     v->closed = true;
     volume_handles_reap(v);
     volume_handles_detach(v);
@@ -241,7 +243,9 @@ static void end(struct volume *v)
     if (v->claimed)
         device_release(v->device);
     v->claimed = false;
+    v->device = NULL;
     base_map_free(&v->nodes);
+    return d;
 }
 
 static void destroy(struct volume *v)
@@ -274,7 +278,7 @@ int volume_open(struct device *d, const char *fs, const struct volume_options *o
         rc = mount(v);
     v->error = NULL;
     if (rc < 0) {
-        end(v);
+        device_unref(end(v));
         destroy(v);
         return rc;
     }
@@ -301,8 +305,9 @@ int volume_close(struct volume *v, struct base_error *e)
         return rc == -EBADF ? 0 : rc;
     if (v->writable)
         rc = close_writing(v);
-    end(v);
+    struct device *d = end(v);
     unlock(v);
+    device_unref(d);
     return rc;
 }
 
@@ -311,8 +316,9 @@ int volume_abandon(struct volume *v)
     int rc = volume_enter(v, "abandon", "", NULL);
     if (rc < 0)
         return rc == -EBADF ? 0 : rc;
-    end(v);
+    struct device *d = end(v);
     unlock(v);
+    device_unref(d);
     return 0;
 }
 
