@@ -35,7 +35,8 @@ struct device_partition_table {
 int device_partitions_read(struct device *d, struct device_partition_table *out, struct base_error *e);
 /* Writes a table with one partition that spans the disk from `align` bytes on, its end rounded down to `align` as well;
  * reports where it is. type_guid is as on the disk, NULL: Microsoft basic data. What a former table of the other kind left is
- * made unreadable. -EINVAL with the argument named: the disk is too small, or too big for an MBR, or align does not fit. */
+ * made unreadable. -EINVAL with the argument named: the disk is too small, or too big for an MBR, or align does not fit.
+ * env NULL: the system's. */
 int device_partitions_write(struct device *d, enum device_scheme scheme, uint8_t mbr_type, const uint8_t type_guid[16],
                             uint64_t align, struct env *env, uint64_t *offset, uint64_t *length, struct base_error *e);
 

@@ -204,6 +204,7 @@ int device_partitions_write(struct device *d, enum device_scheme scheme, uint8_t
                             uint64_t *offset, uint64_t *length, struct base_error *e)
 {
     uint64_t start = 0, count = 0;
+    struct env own;
     int rc;
 
     if (scheme != DEVICE_SCHEME_MBR && scheme != DEVICE_SCHEME_GPT) {
@@ -215,6 +216,10 @@ int device_partitions_write(struct device *d, enum device_scheme scheme, uint8_t
     }
     *offset = start * d->sector_size;
     *length = count * d->sector_size;
+    if (!env) {
+        env_init_system(&own);
+        env = &own;
+    }
     return scheme == DEVICE_SCHEME_GPT ? write_gpt(d, type_guid, start, count, env)
                                        : write_mbr(d, mbr_type, start, count, env);
 }
