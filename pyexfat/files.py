@@ -245,7 +245,7 @@ def open_file(
                 stacklevel=3,
             )
     if newline not in (None, "", "\n", "\r", "\r\n"):
-        raise ValueError(f"illegal newline value: {newline!r}")
+        raise ValueError(f"illegal newline value: {newline}")
     if text and buffering == 0:
         raise ValueError("can't have unbuffered text I/O")
     raw = RawFile(volume, path, flags, raw_mode)
