@@ -88,6 +88,7 @@ struct exfat {
     uint64_t fat[2];         /* byte offset of the active FAT, and of the other (0: none) */
     struct exfat_bitmap bitmap[2]; /* active, and the other (size 0: none) */
     struct exfat_upcase upcase;
+    uint64_t hash_seed;      /* so that nobody can make a disk whose names share one hash */
     bool marked;             /* the dirty mark is set in the cache or on the device */
     bool mark_durable;       /* … and on the device, flushed */
     bool allocation_changed; /* PercentInUse is to be written */
@@ -214,6 +215,9 @@ void exfat_set_to_node(const struct exfat_set *set, struct exfat_node *node);
 int exfat_set_write(struct exfat_set *set, enum cache_tier tier);
 /* Marks `count` entries from index on as not in use. */
 int exfat_set_erase(struct exfat_node *dir, uint32_t index, uint32_t count, enum cache_tier tier);
+/* A directory's time of modification after a change in it. Its own entry is written with the next sync; the old way
+ * wrote it at once, old_updates times. */
+int exfat_set_touch_dir(struct exfat_node *dir, unsigned old_updates);
 uint64_t exfat_set_offset(const struct exfat_set *set); /* byte offset of the first entry, for reports */
 /* Benign secondary entries with clusters: calls fn for each; used by delete and copy. */
 struct exfat_secondary {

@@ -221,14 +221,17 @@ int exfat_resize(struct volume_node *node, uint64_t size)
     if (rc < 0) {
         return rc;
     }
-    if (fat_chain) {
-        n->epoch_cut = cache_epoch(node->volume->cache) + 1;
-    }
     n->valid = base_min(n->valid, size);
     set_size(n, size);
     touched(n);
-    /* Now, not with the other dirty nodes: the clusters become free once what is in the cache is on the device. */
-    return exfat_write_node(node);
+    /* Now, not with the other dirty nodes: the clusters become free once what is in the cache is on the device. The epoch is
+     * asked for after the edit, which may have committed what was before it. */
+    rc = exfat_write_node(node);
+    x->pending_epoch = cache_epoch(node->volume->cache);
+    if (fat_chain) {
+        n->epoch_cut = x->pending_epoch + 1;
+    }
+    return rc;
 }
 
 int exfat_allocate(struct volume_node *node, uint64_t offset, uint64_t bytes, bool keep_size)

@@ -121,9 +121,10 @@ static void gap_end(struct search *s, uint32_t end, uint32_t total)
     }
     uint32_t start = g->count > 0 ? g->start : end;
     names_holes_known(dir->names);
-    bool complete = names_holes_complete(dir->names);
-    if (complete || !g->hint.valid) { /* known holes come first, so that the tail is right for any set */
-        g->hint = (struct exfat_hint){true, start, total - start, complete ? 1 : g->need};
+    bool complete = names_holes_complete_for(dir->names, g->need > 0 ? g->need : 1);
+    if (complete || !g->hint.valid) { /* known holes come first, so that the tail is right for such sets */
+        uint32_t least = names_holes_complete(dir->names) ? 1 : g->need;
+        g->hint = (struct exfat_hint){true, start, total - start, least};
     }
     if (g->need > 0 || complete) {
         dir->hint = g->hint;

@@ -177,6 +177,7 @@ int exfat_mount(struct volume *v)
     }
     x->volume = v;
     v->private = x;
+    v->env->random(v->env, &x->hash_seed, sizeof x->hash_seed);
     int rc = exfat_boot_read(v->device, v->from_backup, &x->g, v->error);
     if (rc == 0 && (x->g.volume_flags & EXFAT_FLAG_ACTIVE_FAT) != 0 && x->g.fats < 2) {
         rc = base_damage(v->error, "boot sector", EXFAT_BOOT_VOLUME_FLAGS, "VolumeFlags", x->g.volume_flags, 0,

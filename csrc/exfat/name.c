@@ -35,7 +35,7 @@ void exfat_name_finish(const struct exfat *x, struct exfat_name *name)
         sum = (uint16_t)((sum << 15 | sum >> 1) + (u >> 8));
     }
     name->hash16 = sum;
-    name->hash = base_hash64(name->upper, name->length * sizeof name->upper[0], 0);
+    name->hash = base_hash64(name->upper, name->length * sizeof name->upper[0], x->hash_seed);
 }
 
 int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_create, struct exfat_name *out)

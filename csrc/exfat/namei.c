@@ -112,7 +112,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
         goto out;
     }
     *out = &n->base;
-    return 0;
+    return exfat_set_touch_dir(d, 2);
 out:
     if (n->chain.first != 0) {
         (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
@@ -173,7 +173,7 @@ int exfat_remove(struct volume_node *node)
         node->unlinked = true;
         rc = exfat_unpin(n);
     }
-    return rc;
+    return rc < 0 ? rc : exfat_set_touch_dir(exfat_node_of(node->parent), 1);
 }
 
 /* A copy of a set under another name: what follows the name (vendor entries) is kept. */
@@ -271,6 +271,7 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
     struct exfat_name name, old_name;
     struct exfat_set old, set;
     bool other = replaced && replaced != node;
+    struct exfat_node *from = exfat_node_of(node->parent);
     int rc = exfat_name_parse(x, s, length, true, &name);
     if (rc == 0 && other && replaced->kind == VOLUME_DIRECTORY) {
         rc = exfat_dir_check_empty(exfat_node_of(replaced));
@@ -287,6 +288,10 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
     }
     if (rc == 0) {
         volume_node_mark_clean(node); /* its fields went with the new set */
+        rc = exfat_set_touch_dir(dir, 1);
+    }
+    if (rc == 0 && from != dir) {
+        rc = exfat_set_touch_dir(from, 1);
     }
     return rc;
 }

@@ -332,6 +332,29 @@ int exfat_set_erase(struct exfat_node *dir, uint32_t index, uint32_t count, enum
     return rc;
 }
 
+int exfat_set_touch_dir(struct exfat_node *dir, unsigned old_updates)
+{
+    struct volume *v = dir->base.volume;
+    if (exfat_is_root(dir)) {
+        return 0;
+    }
+    dir->modified = exfat_stamp_make(v->env->now(v->env), v->utc_offset, false);
+    if (v->policy.entry_sync == VOLUME_SYNC_SET || dir->base.unlinked) {
+        volume_node_mark_touched(&dir->base);
+        return 0;
+    }
+    struct exfat_set set;
+    int rc = exfat_set_read(exfat_node_of(dir->base.parent), dir->index, &set);
+    if (rc == 0) {
+        exfat_set_update(&set, dir);
+        exfat_set_checksum(&set);
+    }
+    while (rc == 0 && old_updates-- > 0) {
+        rc = write_one(set.dir, set.index, at(&set, 0), CACHE_ENTRY);
+    }
+    return rc;
+}
+
 bool exfat_set_next_allocation(const struct exfat_set *set, uint32_t *cursor, struct exfat_secondary *out)
 {
     for (uint32_t i = *cursor < 2 ? 2 : *cursor; i < set->count; i++) {

@@ -201,7 +201,7 @@ void exfat_slot_freed(struct exfat_node *dir, uint32_t index, uint32_t count)
         return;
     }
     names_hole_add(dir->names, index, count);
-    if (h->valid && !names_holes_complete(dir->names)) {
+    if (h->valid && !names_holes_complete_for(dir->names, h->min_need)) {
         h->valid = false; /* a smaller place may exist now than the hint knows of */
         dir->base.volume->counters.hint_drops++;
     }

@@ -265,6 +265,19 @@ void volume_node_mark_dirty(struct volume_node *node)
     dirty_add(node);
 }
 
+/* Behind the front, so that what a call must make durable stays together there. */
+void volume_node_mark_touched(struct volume_node *node)
+{
+    if (node->unlinked || node->dirty)
+        return;
+    dirty_add(node);
+    struct volume_node *front = node->dirty_next;
+    if (front) {
+        dirty_remove(front);
+        dirty_add(front);
+    }
+}
+
 void volume_node_mark_clean(struct volume_node *node)
 {
     if (node->dirty)

@@ -230,6 +230,8 @@ void volume_node_forget(struct volume_node *node); /* out of the table (unlinked
 struct volume_node *volume_node_ref(struct volume_node *node);
 int volume_node_unref(struct volume_node *node);
 void volume_node_mark_dirty(struct volume_node *node);
+/* The same, but no change that its call must make durable (a time of access or of a parent). */
+void volume_node_mark_touched(struct volume_node *node);
 void volume_node_mark_clean(struct volume_node *node);
 bool volume_node_is_within(const struct volume_node *node, const struct volume_node *ancestor);
 int volume_write_dirty_nodes(struct volume *v);
