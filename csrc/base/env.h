@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 struct env {
-    int64_t (*now)(struct env *e);                        /* nanoseconds since 1970-01-01 UTC */
+    int64_t (*now)(struct env *e); /* nanoseconds since 1970-01-01 UTC */
     void (*random)(struct env *e, void *buffer, size_t n);
-    int64_t fixed_now;   /* env_init_fixed: what now() returns, plus tick for every call */
-    int64_t tick;        /* nanoseconds added for each call */
-    uint64_t state;      /* env_init_fixed: splitmix64 state */
-    void *context;       /* for other implementations */
+    int64_t fixed_now; /* env_init_fixed: what now() returns, plus tick for every call */
+    int64_t tick;      /* nanoseconds added for each call */
+    uint64_t state;    /* env_init_fixed: splitmix64 state */
+    void *context;     /* for other implementations */
 };
 
 void env_init_system(struct env *e);

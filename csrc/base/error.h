@@ -1,4 +1,5 @@
-/* What went wrong in a call, beyond its errno: filled in by the layer that found it, carried to the caller. */
+/* What went wrong in a call, beyond its errno: filled in by the layer that found it, carried to the
+ * caller. */
 #ifndef PYEXFAT_BASE_ERROR_H
 #define PYEXFAT_BASE_ERROR_H
 
@@ -6,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Damage (a structure of the disk breaks a rule of its format): every function that returns it also fills in an error. */
+/* Damage (a structure of the disk breaks a rule of its format): every function that returns it also
+ * fills in an error. */
 #define BASE_ECORRUPT EUCLEAN
 /* A valid image that uses a feature this library does not have. */
 #define BASE_EUNSUPPORTED EOPNOTSUPP
@@ -20,15 +22,16 @@ enum base_error_kind {
 
 struct base_error {
     enum base_error_kind kind;
-    uint64_t offset;       /* byte offset from the start of the volume */
-    uint64_t found;        /* value found on the disk */
-    uint64_t expected;     /* value that is right (0 when a range is right: see detail) */
-    char structure[48];    /* "allocation bitmap", "entry set", … */
-    char field[32];        /* field name in the terms of the specification */
-    char detail[128];      /* one sentence for people */
+    uint64_t offset;    /* byte offset from the start of the volume */
+    uint64_t found;     /* value found on the disk */
+    uint64_t expected;  /* value that is right (0 when a range is right: see detail) */
+    char structure[48]; /* "allocation bitmap", "entry set", … */
+    char field[32];     /* field name in the terms of the specification */
+    char detail[128];   /* one sentence for people */
 };
 
-/* Each fills *e (when e is not NULL and still empty: the first cause wins) and returns the negative errno. */
+/* Each fills *e (when e is not NULL and still empty: the first cause wins) and returns the negative
+ * errno. */
 int base_damage(struct base_error *e, const char *structure, uint64_t offset, const char *field,
                 uint64_t found, uint64_t expected, const char *detail);
 int base_unsupported(struct base_error *e, const char *feature, const char *detail);

@@ -1,4 +1,5 @@
-/* Hash map from a 64-bit key to a pointer: open addressing, grows by doubling, any key but UINT64_MAX. */
+/* Hash map from a 64-bit key to a pointer: open addressing, grows by doubling, any key but
+ * UINT64_MAX. */
 #ifndef PYEXFAT_BASE_MAP_H
 #define PYEXFAT_BASE_MAP_H
 
@@ -14,9 +15,11 @@ struct base_map {
 void base_map_init(struct base_map *m);
 void base_map_free(struct base_map *m); /* the values are the caller's */
 void *base_map_get(const struct base_map *m, uint64_t key);
-int base_map_put(struct base_map *m, uint64_t key, void *value); /* value != NULL; replaces; 0 or -ENOMEM */
-void *base_map_remove(struct base_map *m, uint64_t key);         /* what was there, or NULL */
-/* Iteration in slot order; *cursor starts at 0; returns NULL at the end. No put/remove meanwhile. */
+int base_map_put(struct base_map *m, uint64_t key,
+                 void *value);                           /* value != NULL; replaces; 0 or -ENOMEM */
+void *base_map_remove(struct base_map *m, uint64_t key); /* what was there, or NULL */
+/* Iteration in slot order; *cursor starts at 0; returns NULL at the end. No put/remove meanwhile.
+ */
 void *base_map_next(const struct base_map *m, size_t *cursor, uint64_t *key);
 size_t base_map_bytes(const struct base_map *m);
 

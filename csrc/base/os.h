@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* ---- locks and threads ---- */
-struct os_mutex;  /* plain, not recursive */
+struct os_mutex; /* plain, not recursive */
 struct os_cond;
 struct os_mutex *os_mutex_new(void); /* NULL: no memory */
 void os_mutex_delete(struct os_mutex *m);
@@ -31,28 +31,34 @@ struct os_file_info {
     uint32_t sector_size; /* logical sector of a block device, else 0 */
     bool is_block_device;
     bool is_regular;
-    bool zero_punch;      /* holes can be punched and read as zeros (regular file, fallocate PUNCH_HOLE works) */
+    bool zero_punch; /* holes can be punched and read as zeros (regular file, fallocate PUNCH_HOLE
+                        works) */
     bool can_discard;
 };
 
 enum os_open_flags {
-    OS_OPEN_WRITE = 1,     /* block devices: exclusively (-EBUSY when mounted); files: advisory write lock (-EBUSY) */
-    OS_OPEN_CREATE = 2,    /* make a regular file when nothing is there */
+    OS_OPEN_WRITE = 1,  /* block devices: exclusively (-EBUSY when mounted); files: advisory write
+                           lock (-EBUSY) */
+    OS_OPEN_CREATE = 2, /* make a regular file when nothing is there */
     OS_OPEN_EXCLUSIVE = 4, /* with CREATE: -EEXIST when something is there */
 };
 
 int os_file_open(const char *path, int flags, int *fd, struct os_file_info *info);
-/* Of a descriptor that stays the caller's: *own is a duplicate, to be given back by os_file_release. */
+/* Of a descriptor that stays the caller's: *own is a duplicate, to be given back by
+ * os_file_release. */
 int os_file_adopt(int fd, bool writable, int *own, struct os_file_info *info);
 int os_file_release(int own); /* also gives up the lock, which the caller's descriptor shares */
 int os_file_close(int fd);
-int os_file_read(int fd, uint64_t offset, void *buffer, size_t n);  /* all or -EIO (also at the end of the file) */
+int os_file_read(int fd, uint64_t offset, void *buffer,
+                 size_t n); /* all or -EIO (also at the end of the file) */
 int os_file_write(int fd, uint64_t offset, const void *buffer, size_t n);
 int os_file_flush(int fd); /* fdatasync */
 int os_file_resize(int fd, uint64_t size);
-int os_file_zero(int fd, bool block_device, uint64_t offset, uint64_t n); /* punch / BLKZEROOUT; -EOPNOTSUPP: write zeros */
+int os_file_zero(int fd, bool block_device, uint64_t offset,
+                 uint64_t n); /* punch / BLKZEROOUT; -EOPNOTSUPP: write zeros */
 int os_file_discard(int fd, bool block_device, uint64_t offset, uint64_t n);
-/* The next range with data at or after offset, found by SEEK_DATA; *n == 0: only holes to the end. -EOPNOTSUPP. */
+/* The next range with data at or after offset, found by SEEK_DATA; *n == 0: only holes to the end.
+ * -EOPNOTSUPP. */
 int os_file_next_data(int fd, uint64_t offset, uint64_t *start, uint64_t *n);
 
 #endif

@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 struct base_civil {
-    int32_t year, month, day;      /* month 1..12, day 1..31 */
-    int32_t hour, minute, second;  /* 0..23, 0..59, 0..59 */
-    int32_t nanosecond;            /* 0..999999999 */
+    int32_t year, month, day;     /* month 1..12, day 1..31 */
+    int32_t hour, minute, second; /* 0..23, 0..59, 0..59 */
+    int32_t nanosecond;           /* 0..999999999 */
 };
 
 void base_civil_from_ns(int64_t ns, struct base_civil *out); /* ns since 1970-01-01, any sign */
-bool base_ns_from_civil(const struct base_civil *c, int64_t *ns); /* false: a field is out of its range */
+bool base_ns_from_civil(const struct base_civil *c,
+                        int64_t *ns); /* false: a field is out of its range */
 
 #endif

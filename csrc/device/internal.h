@@ -4,10 +4,10 @@
 
 #include "device/device.h"
 
-/* Fills in the common part of a new device with one reference; takes a reference to below (may be NULL).
- * -EINVAL: the sector size is not one of 512 to 4096. On failure nothing is held. */
-int device_setup(struct device *d, const struct device_ops *ops, struct device *below, uint64_t size,
-                 uint32_t sector_size, uint32_t flags, const char *name);
+/* Fills in the common part of a new device with one reference; takes a reference to below (may be
+ * NULL). -EINVAL: the sector size is not one of 512 to 4096. On failure nothing is held. */
+int device_setup(struct device *d, const struct device_ops *ops, struct device *below,
+                 uint64_t size, uint32_t sector_size, uint32_t flags, const char *name);
 
 /* Takes device_setup back, for a device that nobody else has seen. */
 void device_setup_undo(struct device *d);

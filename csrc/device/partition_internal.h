@@ -1,4 +1,5 @@
-/* What reading and writing partition tables share: the layout of MBR and GPT. For partition*.c only. */
+/* What reading and writing partition tables share: the layout of MBR and GPT. For partition*.c
+ * only. */
 #ifndef PYEXFAT_DEVICE_PARTITION_INTERNAL_H
 #define PYEXFAT_DEVICE_PARTITION_INTERNAL_H
 
@@ -68,6 +69,7 @@ int device_partition_read_bytes(struct device *d, uint64_t offset, void *buffer,
 int device_partition_add(struct device_partition_table *t, const struct device_partition *p,
                          struct base_error *e);
 /* Fills the table from a GPT; the scheme stays NONE when there is no trace of one. */
-int device_partition_read_gpt(struct device *d, struct device_partition_table *t, struct base_error *e);
+int device_partition_read_gpt(struct device *d, struct device_partition_table *t,
+                              struct base_error *e);
 
 #endif

@@ -1,7 +1,9 @@
-/* Allocation bitmap [7.1]: finding, taking and counting clusters. Never read whole at mount: only the blocks somebody needs.
+/* Allocation bitmap [7.1]: finding, taking and counting clusters. Never read whole at mount: only
+ * the blocks somebody needs.
  *
- * Bit numbers here count from 0 (cluster 2). Summaries of 32,768 bits each (4 KiB of bitmap) remember how many are free, so that a
- * search steps over full parts of a large volume without reading them.
+ * Bit numbers here count from 0 (cluster 2). Summaries of 32,768 bits each (4 KiB of bitmap)
+ * remember how many are free, so that a search steps over full parts of a large volume without
+ * reading them.
  */
 #include "exfat/exfat.h"
 
@@ -17,16 +19,19 @@ enum { SUMMARY_SHIFT = 15 };
 
 static const char bitmap_name[] = "allocation bitmap";
 
-/* Pins the part of a bitmap copy that holds `bit`; *bits: how many bits from there are in this part. */
+/* Pins the part of a bitmap copy that holds `bit`; *bits: how many bits from there are in this
+ * part. */
 static int pin(struct exfat *x, unsigned copy, uint32_t bit, struct cache_ref *ref, uint32_t *bits)
 {
     struct exfat_bitmap *b = &x->bitmap[copy];
     uint64_t byte = bit >> 3;
     uint32_t cluster;
     uint64_t piece;
-    int rc = exfat_chain_find(x, &b->chain, byte >> x->g.cluster_shift, &cluster, &piece, bitmap_name);
+    int rc =
+        exfat_chain_find(x, &b->chain, byte >> x->g.cluster_shift, &cluster, &piece, bitmap_name);
     if (rc == -ERANGE) {
-        return base_damage(x->volume->error, bitmap_name, 0, "DataLength", b->size, (x->g.clusters + 7ull) / 8,
+        return base_damage(x->volume->error, bitmap_name, 0, "DataLength", b->size,
+                           (x->g.clusters + 7ull) / 8,
                            "the cluster chain of the bitmap is shorter than the bitmap");
     }
     if (rc < 0) {
@@ -57,7 +62,8 @@ static uint64_t load_word(const uint8_t *p, size_t bytes)
 }
 
 /* Within one pinned part: first bit with value `used` among bits [skip, skip + n) of p, or n. */
-static uint32_t find_in_part(struct exfat *x, const uint8_t *p, uint32_t skip, uint32_t n, bool used)
+static uint32_t find_in_part(struct exfat *x, const uint8_t *p, uint32_t skip, uint32_t n,
+                             bool used)
 {
     uint32_t pos = skip, end = skip + n;
     uint64_t words = 0;
@@ -220,7 +226,8 @@ static void make_summary(struct exfat *x)
     }
 }
 
-/* The piece for a new chain: the first one of at least `want`, or the longest. *got == 0: nothing is free. */
+/* The piece for a new chain: the first one of at least `want`, or the longest. *got == 0: nothing
+ * is free. */
 static int search(struct exfat *x, uint32_t want, uint32_t *first, uint32_t *got)
 {
     uint32_t end = x->g.clusters, bit = x->next_free - EXFAT_FIRST_CLUSTER;
@@ -337,7 +344,8 @@ int exfat_bitmap_count(struct exfat *x, uint32_t *free_clusters)
 
 int exfat_free_now(struct exfat *x, uint32_t first, uint32_t count)
 {
-    cache_forget(x->volume->cache, exfat_cluster_offset(x, first), (uint64_t)count << x->g.cluster_shift);
+    cache_forget(x->volume->cache, exfat_cluster_offset(x, first),
+                 (uint64_t)count << x->g.cluster_shift);
     int rc = exfat_bitmap_set(x, first, count, false);
     if (rc == 0) {
         x->next_free = (uint32_t)base_min(x->next_free, first);
@@ -352,7 +360,8 @@ int exfat_free_later(struct exfat *x, uint32_t first, uint32_t count)
     if (rc < 0) {
         return rc;
     }
-    cache_forget(x->volume->cache, exfat_cluster_offset(x, first), (uint64_t)count << x->g.cluster_shift);
+    cache_forget(x->volume->cache, exfat_cluster_offset(x, first),
+                 (uint64_t)count << x->g.cluster_shift);
     x->pending_epoch = cache_epoch(x->volume->cache);
     x->pending_clusters += count;
     struct exfat_pending *last = x->pending_n ? &x->pending[x->pending_n - 1] : NULL;
@@ -408,7 +417,8 @@ static int apply(struct exfat *x)
 
 int exfat_apply_pending(struct exfat *x)
 {
-    if ((x->pending_n == 0 && x->cuts_n == 0) || cache_epoch(x->volume->cache) <= x->pending_epoch) {
+    if ((x->pending_n == 0 && x->cuts_n == 0) ||
+        cache_epoch(x->volume->cache) <= x->pending_epoch) {
         return 0;
     }
     return apply(x);
@@ -436,7 +446,8 @@ int exfat_bitmap_trim(struct exfat *x, uint64_t min_length, uint64_t *trimmed)
         }
         uint64_t bytes = (uint64_t)(end - first) << x->g.cluster_shift;
         if (first < end && bytes >= min_length) {
-            rc = cache_discard(x->volume->cache, exfat_cluster_offset(x, first + EXFAT_FIRST_CLUSTER), bytes);
+            rc = cache_discard(x->volume->cache,
+                               exfat_cluster_offset(x, first + EXFAT_FIRST_CLUSTER), bytes);
             if (rc < 0) {
                 return rc;
             }

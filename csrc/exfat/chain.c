@@ -1,9 +1,10 @@
 /* Chains of clusters: mapped lazily, extended, cut.
  *
- * A contiguous chain (NoFatChain) is arithmetic. Another is walked in the FAT as far as somebody needed it, and what was seen
- * is kept as runs, so that no position is walked to twice. Memory for runs is bounded: a chain in more pieces than that keeps
- * only the newest piece and starts over when an earlier position is wanted. A walk never takes more steps than the owner's
- * length accounts for, nor than the volume has clusters.
+ * A contiguous chain (NoFatChain) is arithmetic. Another is walked in the FAT as far as somebody
+ * needed it, and what was seen is kept as runs, so that no position is walked to twice. Memory for
+ * runs is bounded: a chain in more pieces than that keeps only the newest piece and starts over
+ * when an earlier position is wanted. A walk never takes more steps than the owner's length
+ * accounts for, nor than the volume has clusters.
  */
 #include "exfat/exfat.h"
 
@@ -27,10 +28,11 @@ void exfat_chain_free(struct exfat_chain *c)
     base_runs_free(&c->runs);
 }
 
-static int chain_damage(struct exfat *x, const char *what, uint32_t cluster, uint64_t found, const char *why)
+static int chain_damage(struct exfat *x, const char *what, uint32_t cluster, uint64_t found,
+                        const char *why)
 {
-    return base_damage(x->volume->error, what, x->fat[0] + (uint64_t)cluster * 4, "FatEntry", found, EXFAT_FAT_END,
-                       why);
+    return base_damage(x->volume->error, what, x->fat[0] + (uint64_t)cluster * 4, "FatEntry", found,
+                       EXFAT_FAT_END, why);
 }
 
 static uint32_t last_mapped(const struct exfat_chain *c)
@@ -41,7 +43,8 @@ static uint32_t last_mapped(const struct exfat_chain *c)
 
 static int map_one(struct exfat *x, struct exfat_chain *c, uint32_t cluster)
 {
-    uint64_t most = base_min(x->volume->policy.memory_budget / 4 / sizeof(struct base_run), RUNS_MOST);
+    uint64_t most =
+        base_min(x->volume->policy.memory_budget / 4 / sizeof(struct base_run), RUNS_MOST);
     if (c->runs.n >= base_max(most, RUNS_LEAST)) {
         base_runs_forget(&c->runs);
     }
@@ -69,7 +72,8 @@ static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, con
         return rc;
     }
     uint32_t cluster = last_mapped(c);
-    uint32_t mark = cluster; /* Brent's way to notice a loop: the mark moves on after 1, 2, 4, 8… steps */
+    uint32_t mark =
+        cluster; /* Brent's way to notice a loop: the mark moves on after 1, 2, 4, 8… steps */
     uint64_t steps = 0, stride = 1;
     while (c->runs.covered < until) {
         if (!c->complete && c->limit != 0 && c->runs.covered >= c->limit) {
@@ -107,8 +111,8 @@ static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, con
     return 0;
 }
 
-int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uint32_t *cluster, uint64_t *piece,
-                     const char *what)
+int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uint32_t *cluster,
+                     uint64_t *piece, const char *what)
 {
     uint64_t disk;
     if (c->complete && index >= c->count) {
@@ -171,8 +175,8 @@ static int to_fat_chain(struct exfat *x, struct exfat_chain *c)
 }
 
 /* Adds one piece that the bitmap has given behind the last cluster. */
-static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, uint32_t first, uint32_t got,
-                        enum cache_tier tier)
+static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, uint32_t first,
+                        uint32_t got, enum cache_tier tier)
 {
     if (c->count == 0) {
         c->first = first;
@@ -203,8 +207,8 @@ static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, u
     return rc;
 }
 
-int exfat_chain_extend(struct exfat *x, struct exfat_chain *c, uint32_t need, enum cache_tier link_tier,
-                       const char *what)
+int exfat_chain_extend(struct exfat *x, struct exfat_chain *c, uint32_t need,
+                       enum cache_tier link_tier, const char *what)
 {
     int rc = exfat_chain_measure(x, c, x->g.clusters, what);
     uint32_t old = c->count, last;
@@ -251,7 +255,8 @@ static int remember_cut(struct exfat *x, uint32_t cluster, uint32_t old_next, bo
 }
 
 /* Frees the clusters from index keep on, piece by piece. */
-static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once, const char *what)
+static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once,
+                     const char *what)
 {
     uint64_t index = keep;
     while (index < c->count) {
@@ -259,7 +264,8 @@ static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool
         uint64_t piece;
         int rc = exfat_chain_find(x, c, index, &cluster, &piece, what);
         if (rc == 0) {
-            rc = at_once ? exfat_free_now(x, cluster, (uint32_t)piece) : exfat_free_later(x, cluster, (uint32_t)piece);
+            rc = at_once ? exfat_free_now(x, cluster, (uint32_t)piece)
+                         : exfat_free_later(x, cluster, (uint32_t)piece);
         }
         if (rc < 0) {
             return rc;
@@ -269,7 +275,8 @@ static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool
     return 0;
 }
 
-int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once, const char *what)
+int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once,
+                    const char *what)
 {
     int rc = exfat_chain_measure(x, c, x->g.clusters, what);
     if (rc < 0 || keep >= c->count) {

@@ -16,9 +16,11 @@ const char *exfat_owner(const struct exfat_node *n)
 
 int exfat_dir_entries(struct exfat_node *dir, uint32_t *entries)
 {
-    if (exfat_is_root(dir) && dir->size == 0) { /* the root has no entry that says its length [3.1.10] */
+    if (exfat_is_root(dir) &&
+        dir->size == 0) { /* the root has no entry that says its length [3.1.10] */
         struct exfat *x = exfat_of(dir->base.volume);
-        int rc = exfat_chain_measure(x, &dir->chain, EXFAT_DIRECTORY_MAX >> x->g.cluster_shift, exfat_owner(dir));
+        int rc = exfat_chain_measure(x, &dir->chain, EXFAT_DIRECTORY_MAX >> x->g.cluster_shift,
+                                     exfat_owner(dir));
         if (rc < 0) {
             return rc;
         }
@@ -42,7 +44,8 @@ int exfat_dir_find(struct exfat_node *dir, uint32_t index, uint64_t *offset, uin
     uint64_t byte = (uint64_t)index << EXFAT_ENTRY_SHIFT;
     uint32_t cluster;
     uint64_t clusters;
-    rc = exfat_chain_find(x, &dir->chain, byte >> x->g.cluster_shift, &cluster, &clusters, exfat_owner(dir));
+    rc = exfat_chain_find(x, &dir->chain, byte >> x->g.cluster_shift, &cluster, &clusters,
+                          exfat_owner(dir));
     if (rc == -ERANGE) {
         return base_damage(x->volume->error, exfat_owner(dir), 0, "DataLength", dir->size,
                            (uint64_t)dir->chain.count << x->g.cluster_shift,
@@ -79,7 +82,8 @@ int exfat_dir_read(struct exfat_node *dir, uint32_t index, uint32_t count, uint8
     return 0;
 }
 
-int exfat_dir_write(struct exfat_node *dir, uint32_t index, uint32_t count, const uint8_t *in, enum cache_tier tier)
+int exfat_dir_write(struct exfat_node *dir, uint32_t index, uint32_t count, const uint8_t *in,
+                    enum cache_tier tier)
 {
     while (count > 0) {
         uint64_t offset;
@@ -90,7 +94,8 @@ int exfat_dir_write(struct exfat_node *dir, uint32_t index, uint32_t count, cons
         }
         uint32_t here = (uint32_t)base_min(count, piece);
         size_t bytes = (size_t)here << EXFAT_ENTRY_SHIFT;
-        if ((rc = cache_write(dir->base.volume->cache, offset, in, bytes, tier, DEVICE_ENTRY_SET)) < 0) {
+        if ((rc = cache_write(dir->base.volume->cache, offset, in, bytes, tier, DEVICE_ENTRY_SET)) <
+            0) {
             return rc;
         }
         index += here;

@@ -1,4 +1,5 @@
-/* File Allocation Table: single entries and whole runs of links. Both copies of a TexFAT pair are kept alike. */
+/* File Allocation Table: single entries and whole runs of links. Both copies of a TexFAT pair are
+ * kept alike. */
 #include "exfat/exfat.h"
 
 #include <errno.h>
@@ -23,8 +24,8 @@ int exfat_fat_get(struct exfat *x, uint32_t cluster, uint32_t *next)
 }
 
 /* Writes count entries from cluster on into one copy, block by block. */
-static int link_copy(struct exfat *x, unsigned copy, uint32_t cluster, uint32_t count, uint32_t next,
-                     enum cache_tier tier)
+static int link_copy(struct exfat *x, unsigned copy, uint32_t cluster, uint32_t count,
+                     uint32_t next, enum cache_tier tier)
 {
     struct cache *c = x->volume->cache;
     while (count > 0) {
@@ -53,7 +54,8 @@ static int link_copy(struct exfat *x, unsigned copy, uint32_t cluster, uint32_t 
     return 0;
 }
 
-int exfat_fat_link(struct exfat *x, uint32_t first, uint32_t count, uint32_t next, enum cache_tier tier)
+int exfat_fat_link(struct exfat *x, uint32_t first, uint32_t count, uint32_t next,
+                   enum cache_tier tier)
 {
     x->volume->counters.fat_entries_written += count;
     int rc = link_copy(x, 0, first, count, next, tier);

@@ -1,7 +1,8 @@
 /* Contents of files: read, write, resize, allocate, extents.
  *
- * Three lengths: `size` (DataLength), `valid` (ValidDataLength: what follows reads as zeros), and the clusters of the chain, which may
- * reach beyond the size while a file is open (reserved by allocate with keep_size).
+ * Three lengths: `size` (DataLength), `valid` (ValidDataLength: what follows reads as zeros), and
+ * the clusters of the chain, which may reach beyond the size while a file is open (reserved by
+ * allocate with keep_size).
  */
 #include "exfat/exfat.h"
 
@@ -12,7 +13,8 @@ static int too_short(struct exfat_node *n)
 {
     struct exfat *x = exfat_of(n->base.volume);
     return base_damage(x->volume->error, exfat_owner(n), 0, "DataLength", n->size,
-                       (uint64_t)n->chain.count << x->g.cluster_shift, "the cluster chain is shorter than the file");
+                       (uint64_t)n->chain.count << x->g.cluster_shift,
+                       "the cluster chain is shorter than the file");
 }
 
 /* The piece of the device that holds file bytes from offset on. */
@@ -21,7 +23,8 @@ static int find_piece(struct exfat_node *n, uint64_t offset, uint64_t *device, u
     struct exfat *x = exfat_of(n->base.volume);
     uint32_t cluster;
     uint64_t clusters;
-    int rc = exfat_chain_find(x, &n->chain, offset >> x->g.cluster_shift, &cluster, &clusters, exfat_owner(n));
+    int rc = exfat_chain_find(x, &n->chain, offset >> x->g.cluster_shift, &cluster, &clusters,
+                              exfat_owner(n));
     if (rc < 0) {
         return rc == -ERANGE ? too_short(n) : rc;
     }
@@ -31,7 +34,8 @@ static int find_piece(struct exfat_node *n, uint64_t offset, uint64_t *device, u
     return 0;
 }
 
-/* A walk that maps the chain only one cluster at a time would make a read per cluster of what is one piece on the disk. */
+/* A walk that maps the chain only one cluster at a time would make a read per cluster of what is
+ * one piece on the disk. */
 static int map_ahead(struct exfat_node *n, uint64_t offset, uint64_t bytes)
 {
     uint64_t device, length;
@@ -97,7 +101,8 @@ static int want_clusters(struct exfat_node *n, uint64_t clusters)
             return rc;
         }
     }
-    return exfat_chain_extend(x, &n->chain, (uint32_t)(clusters - n->chain.count), CACHE_CHAIN, exfat_owner(n));
+    return exfat_chain_extend(x, &n->chain, (uint32_t)(clusters - n->chain.count), CACHE_CHAIN,
+                              exfat_owner(n));
 }
 
 /* After a change of size: what the chain holds beyond it stays reserved only if it was. */
@@ -128,7 +133,8 @@ static int put_range(struct exfat_node *n, uint64_t offset, const uint8_t *buffe
             return rc;
         }
         uint64_t here = base_min(piece, bytes);
-        rc = buffer ? cache_write_data(c, device, buffer, (size_t)here) : cache_zero_data(c, device, here);
+        rc = buffer ? cache_write_data(c, device, buffer, (size_t)here)
+                    : cache_zero_data(c, device, here);
         if (rc < 0) {
             return rc;
         }
@@ -152,7 +158,8 @@ static int fill_gap(struct exfat_node *n, uint64_t to)
     return rc;
 }
 
-int exfat_write(struct volume_node *node, uint64_t offset, const void *buffer, size_t bytes, size_t *done)
+int exfat_write(struct volume_node *node, uint64_t offset, const void *buffer, size_t bytes,
+                size_t *done)
 {
     struct exfat_node *n = exfat_node_of(node);
     struct exfat *x = exfat_of(node->volume);
@@ -179,7 +186,8 @@ int exfat_write(struct volume_node *node, uint64_t offset, const void *buffer, s
         rc = put_range(n, offset, buffer, bytes);
     }
     if (rc < 0) {
-        /* Clusters that were taken for nothing go back; what was overwritten before the error stays. */
+        /* Clusters that were taken for nothing go back; what was overwritten before the error
+         * stays. */
         if (end > n->size && old_clusters != UINT64_MAX && n->chain.count > old_clusters) {
             (void)exfat_chain_cut(x, &n->chain, (uint32_t)old_clusters, true, exfat_owner(n));
         }
@@ -224,8 +232,9 @@ int exfat_resize(struct volume_node *node, uint64_t size)
     n->valid = base_min(n->valid, size);
     set_size(n, size);
     touched(n);
-    /* Now, not with the other dirty nodes: the clusters become free once what is in the cache is on the device. The epoch is
-     * asked for after the edit, which may have committed what was before it. */
+    /* Now, not with the other dirty nodes: the clusters become free once what is in the cache is on
+     * the device. The epoch is asked for after the edit, which may have committed what was before
+     * it. */
     rc = exfat_write_node(node);
     x->pending_epoch = cache_epoch(node->volume->cache);
     if (fat_chain) {
@@ -284,7 +293,8 @@ int exfat_extents(struct volume_node *node, struct volume_extents *out)
             rc = volume_extents_add(out, offset, device, written, true);
         }
         if (rc == 0 && piece > written) {
-            rc = volume_extents_add(out, offset + written, device + written, piece - written, false);
+            rc =
+                volume_extents_add(out, offset + written, device + written, piece - written, false);
         }
         offset += piece;
     }

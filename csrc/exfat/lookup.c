@@ -1,8 +1,9 @@
 /* Finding a name in a directory.
  *
- * The filter or the index of csrc/names answers without a walk where it can. A walk that starts at the first entry is never wasted:
- * on its way it enters every name it sees into filter and index, and every run of free entries into the hint and the list of
- * holes, so that the next lookup or create needs none.
+ * The filter or the index of csrc/names answers without a walk where it can. A walk that starts at
+ * the first entry is never wasted: on its way it enters every name it sees into filter and index,
+ * and every run of free entries into the hint and the list of holes, so that the next lookup or
+ * create needs none.
  */
 #include "exfat/exfat.h"
 
@@ -11,12 +12,12 @@
 
 /* Collects one set's name while its entries pass by. */
 struct collector {
-    uint32_t start;      /* index of the File entry */
-    uint32_t left;       /* secondaries still to come; 0: outside a set */
-    uint32_t seen;       /* secondaries seen */
-    uint32_t got;        /* name units seen */
+    uint32_t start; /* index of the File entry */
+    uint32_t left;  /* secondaries still to come; 0: outside a set */
+    uint32_t seen;  /* secondaries seen */
+    uint32_t got;   /* name units seen */
     uint16_t hash16;
-    bool wanted;         /* units are kept */
+    bool wanted; /* units are kept */
     struct exfat_name name;
 };
 
@@ -24,7 +25,7 @@ struct search {
     struct exfat_node *dir;
     const struct exfat_name *name; /* NULL: nothing is looked for */
     bool building, found;
-    bool collect;        /* hint and holes are to be made from this walk */
+    bool collect; /* hint and holes are to be made from this walk */
     uint32_t found_at;
     struct collector c;
     struct exfat_gap gap;
@@ -75,7 +76,8 @@ static void see_entry(struct search *s, uint32_t index, const uint8_t *entry)
         c->got = 0;
         c->name.length = entry[EXFAT_STREAM_NAME_LENGTH];
         c->hash16 = base_le16(entry + EXFAT_STREAM_NAME_HASH);
-        /* Without tables to build, names of another length cannot be the one (the stored hash may be damaged). */
+        /* Without tables to build, names of another length cannot be the one (the stored hash may
+         * be damaged). */
         c->wanted = s->building || (s->name && c->name.length == s->name->length);
         return;
     }
@@ -122,7 +124,8 @@ static void gap_end(struct search *s, uint32_t end, uint32_t total)
     uint32_t start = g->count > 0 ? g->start : end;
     names_holes_known(dir->names);
     bool complete = names_holes_complete_for(dir->names, g->need > 0 ? g->need : 1);
-    if (complete || !g->hint.valid) { /* known holes come first, so that the tail is right for such sets */
+    if (complete ||
+        !g->hint.valid) { /* known holes come first, so that the tail is right for such sets */
         uint32_t least = names_holes_complete(dir->names) ? 1 : g->need;
         g->hint = (struct exfat_hint){true, start, total - start, least};
     }
@@ -131,8 +134,10 @@ static void gap_end(struct search *s, uint32_t end, uint32_t total)
     }
 }
 
-/* A retained hint is left as it is by lookups: a walk that stops early has seen less than the hint knows. */
-static void search_begin(struct search *s, struct exfat_node *dir, const struct exfat_name *name, uint32_t need)
+/* A retained hint is left as it is by lookups: a walk that stops early has seen less than the hint
+ * knows. */
+static void search_begin(struct search *s, struct exfat_node *dir, const struct exfat_name *name,
+                         uint32_t need)
 {
     bool retained = dir->base.volume->policy.empty_hint == VOLUME_HINT_RETAINED;
     s->collect = !name || !retained || !dir->hint.valid;
@@ -149,7 +154,8 @@ static void search_begin(struct search *s, struct exfat_node *dir, const struct 
     }
 }
 
-/* Walks from the first entry to the end, or until the name is found and nothing more can be learned. */
+/* Walks from the first entry to the end, or until the name is found and nothing more can be
+ * learned. */
 static int search_walk(struct search *s, bool whole)
 {
     struct exfat_walk w;
@@ -198,7 +204,8 @@ static int search_walk(struct search *s, bool whole)
 }
 
 /* Takes a set by position and checks that it really has the name. 1: yes, 0: no. */
-static int candidate(struct exfat_node *dir, const struct exfat_name *name, uint32_t position, struct exfat_set *set)
+static int candidate(struct exfat_node *dir, const struct exfat_name *name, uint32_t position,
+                     struct exfat_set *set)
 {
     struct exfat *x = exfat_of(dir->base.volume);
     struct exfat_name other;
@@ -210,7 +217,8 @@ static int candidate(struct exfat_node *dir, const struct exfat_name *name, uint
     return rc < 0 ? rc : exfat_name_equal(&other, name);
 }
 
-int exfat_dir_lookup(struct exfat_node *dir, const struct exfat_name *name, uint32_t need, struct exfat_set *set)
+int exfat_dir_lookup(struct exfat_node *dir, const struct exfat_name *name, uint32_t need,
+                     struct exfat_set *set)
 {
     struct volume *v = dir->base.volume;
     struct search s;

@@ -1,4 +1,5 @@
-/* Mounting: the boot region's geometry, then the root directory's bitmap(s) and up-case table; and the marks of the volume. */
+/* Mounting: the boot region's geometry, then the root directory's bitmap(s) and up-case table; and
+ * the marks of the volume. */
 #include "exfat/exfat.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ struct found {
     bool have_upcase;
 };
 
-static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t index, const uint8_t *e, struct found *f)
+static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t index,
+                          const uint8_t *e, struct found *f)
 {
     uint64_t offset = 0;
     uint32_t piece;
@@ -45,7 +47,8 @@ static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t ind
     case EXFAT_TYPE_FILE:
         return 0;
     default:
-        if ((e[0] & EXFAT_TYPE_IN_USE) == 0 || (e[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN)) != 0) {
+        if ((e[0] & EXFAT_TYPE_IN_USE) == 0 ||
+            (e[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN)) != 0) {
             return 0;
         }
         /* An unrecognised critical primary entry: the volume must not be mounted [8.2]. */
@@ -91,8 +94,8 @@ static int set_bitmaps(struct exfat *x, const struct found *f)
                                "the root directory has no allocation bitmap");
         }
         if (f->bitmap_size[which] < least) { /* longer is harmless: some factories write it so */
-            return base_damage(e, "allocation bitmap", 0, "DataLength", f->bitmap_size[which], least,
-                               "the bitmap is too small for the cluster heap");
+            return base_damage(e, "allocation bitmap", 0, "DataLength", f->bitmap_size[which],
+                               least, "the bitmap is too small for the cluster heap");
         }
         if (!exfat_cluster_valid(x, f->bitmap_first[which])) {
             return base_damage(e, "allocation bitmap", 0, "FirstCluster", f->bitmap_first[which], 0,
@@ -118,27 +121,32 @@ static int load_upcase(struct exfat *x, const struct found *f)
         return base_damage(e, "up-case table", f->upcase_offset, "DataLength", f->upcase_size,
                            EXFAT_UPCASE_STANDARD_BYTES, "not the length of an up-case table");
     }
-    exfat_chain_init(&chain, f->upcase_first, false, (uint32_t)exfat_clusters_for(x, f->upcase_size));
+    exfat_chain_init(&chain, f->upcase_first, false,
+                     (uint32_t)exfat_clusters_for(x, f->upcase_size));
     table = malloc(f->upcase_size);
     int rc = table ? 0 : -ENOMEM;
     uint64_t first_offset = 0;
     for (uint64_t done = 0; rc == 0 && done < f->upcase_size;) {
         uint32_t cluster;
         uint64_t piece;
-        rc = exfat_chain_find(x, &chain, done >> x->g.cluster_shift, &cluster, &piece, "up-case table");
+        rc = exfat_chain_find(x, &chain, done >> x->g.cluster_shift, &cluster, &piece,
+                              "up-case table");
         if (rc == -ERANGE) {
             rc = base_damage(e, "up-case table", f->upcase_offset, "DataLength", f->upcase_size,
-                             (uint64_t)chain.count << x->g.cluster_shift, "the cluster chain is shorter than the table");
+                             (uint64_t)chain.count << x->g.cluster_shift,
+                             "the cluster chain is shorter than the table");
         }
         if (rc == 0) {
             uint64_t here = base_min(f->upcase_size - done, piece << x->g.cluster_shift);
             first_offset = done == 0 ? exfat_cluster_offset(x, cluster) : first_offset;
-            rc = cache_read(x->volume->cache, exfat_cluster_offset(x, cluster), table + done, (size_t)here);
+            rc = cache_read(x->volume->cache, exfat_cluster_offset(x, cluster), table + done,
+                            (size_t)here);
             done += here;
         }
     }
     if (rc == 0) {
-        rc = exfat_upcase_init(&x->upcase, table, (size_t)f->upcase_size, f->upcase_checksum, first_offset, e);
+        rc = exfat_upcase_init(&x->upcase, table, (size_t)f->upcase_size, f->upcase_checksum,
+                               first_offset, e);
     }
     x->upcase_cluster = f->upcase_first;
     free(table);
@@ -180,7 +188,8 @@ int exfat_mount(struct volume *v)
     v->env->random(v->env, &x->hash_seed, sizeof x->hash_seed);
     int rc = exfat_boot_read(v->device, v->from_backup, &x->g, v->error);
     if (rc == 0 && (x->g.volume_flags & EXFAT_FLAG_ACTIVE_FAT) != 0 && x->g.fats < 2) {
-        rc = base_damage(v->error, "boot sector", EXFAT_BOOT_VOLUME_FLAGS, "VolumeFlags", x->g.volume_flags, 0,
+        rc = base_damage(v->error, "boot sector", EXFAT_BOOT_VOLUME_FLAGS, "VolumeFlags",
+                         x->g.volume_flags, 0,
                          "ActiveFat names a second FAT on a volume that has one");
     }
     if (rc == 0) {
@@ -225,7 +234,8 @@ static int write_flags(struct exfat *x, uint16_t flags, enum cache_tier tier)
 {
     uint8_t bytes[2];
     base_put_le16(bytes, flags);
-    int rc = cache_write(x->volume->cache, EXFAT_BOOT_VOLUME_FLAGS, bytes, sizeof bytes, tier, DEVICE_BOOT);
+    int rc = cache_write(x->volume->cache, EXFAT_BOOT_VOLUME_FLAGS, bytes, sizeof bytes, tier,
+                         DEVICE_BOOT);
     if (rc == 0) {
         x->g.volume_flags = flags;
     }
@@ -238,7 +248,8 @@ int exfat_mark_dirty(struct exfat *x)
         return 0;
     }
     /* ClearToZero goes before any change of a structure [3.1.13.4]. */
-    uint16_t flags = (uint16_t)((x->g.volume_flags | EXFAT_FLAG_DIRTY) & ~(unsigned)EXFAT_FLAG_CLEAR_TO_ZERO);
+    uint16_t flags =
+        (uint16_t)((x->g.volume_flags | EXFAT_FLAG_DIRTY) & ~(unsigned)EXFAT_FLAG_CLEAR_TO_ZERO);
     int rc = write_flags(x, flags, CACHE_MARK);
     if (rc == 0) {
         rc = cache_commit(x->volume->cache, CACHE_MARK, true);
@@ -270,7 +281,8 @@ int exfat_mark_clean(struct exfat *x)
     }
     int rc = x->allocation_changed ? write_percent(x) : 0;
     if (rc == 0) {
-        rc = write_flags(x, (uint16_t)(x->g.volume_flags & ~(unsigned)EXFAT_FLAG_DIRTY), CACHE_CLEAN);
+        rc = write_flags(x, (uint16_t)(x->g.volume_flags & ~(unsigned)EXFAT_FLAG_DIRTY),
+                         CACHE_CLEAN);
     }
     if (rc == 0) {
         rc = cache_commit(v->cache, CACHE_CLEAN, true);

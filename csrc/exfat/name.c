@@ -38,7 +38,8 @@ void exfat_name_finish(const struct exfat *x, struct exfat_name *name)
     name->hash = base_hash64(name->upper, name->length * sizeof name->upper[0], x->hash_seed);
 }
 
-int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_create, struct exfat_name *out)
+int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_create,
+                     struct exfat_name *out)
 {
     int length = base_utf8_to_utf16(s, n, out->unit, EXFAT_NAME_MAX);
     if (length < 0) {
@@ -61,5 +62,6 @@ int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_cr
 
 bool exfat_name_equal(const struct exfat_name *a, const struct exfat_name *b)
 {
-    return a->length == b->length && memcmp(a->upper, b->upper, a->length * sizeof a->upper[0]) == 0;
+    return a->length == b->length &&
+           memcmp(a->upper, b->upper, a->length * sizeof a->upper[0]) == 0;
 }

@@ -40,7 +40,8 @@ static uint32_t dir_entries_or_zero(struct exfat_node *dir)
     return total;
 }
 
-/* Puts a built set into a free place of dir; the hint and the tables change only when the set is in. */
+/* Puts a built set into a free place of dir; the hint and the tables change only when the set is
+ * in. */
 static int insert_set(struct exfat_node *dir, struct exfat_set *set, const struct exfat_name *name,
                       const struct exfat_slot *slot)
 {
@@ -69,7 +70,8 @@ static int first_cluster(struct exfat_node *n)
     if (rc < 0) {
         return rc;
     }
-    rc = cache_write_fresh_zeros(v->cache, exfat_cluster_offset(x, n->chain.first), x->cluster_size, DEVICE_DIRECTORY);
+    rc = cache_write_fresh_zeros(v->cache, exfat_cluster_offset(x, n->chain.first), x->cluster_size,
+                                 DEVICE_DIRECTORY);
     if (rc < 0) {
         (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
         return rc;
@@ -78,8 +80,8 @@ static int first_cluster(struct exfat_node *n)
     return 0;
 }
 
-int exfat_create(struct volume_node *dir, const char *s, size_t length, enum volume_kind kind, uint32_t attributes,
-                 struct volume_node **out)
+int exfat_create(struct volume_node *dir, const char *s, size_t length, enum volume_kind kind,
+                 uint32_t attributes, struct volume_node **out)
 {
     struct volume *v = dir->volume;
     struct exfat *x = exfat_of(v);
@@ -138,8 +140,8 @@ static int free_allocations(struct exfat *x, const struct exfat_set *set)
 }
 
 /* Takes a set out of its directory: entries, tables, hints, and what its secondaries own. */
-static int erase_entry(struct exfat_node *n, const struct exfat_set *set, const struct exfat_name *name, bool owned,
-                       enum cache_tier tier)
+static int erase_entry(struct exfat_node *n, const struct exfat_set *set,
+                       const struct exfat_name *name, bool owned, enum cache_tier tier)
 {
     struct exfat_node *dir = exfat_node_of(n->base.parent);
     names_dir_use(dir->names);
@@ -177,22 +179,23 @@ int exfat_remove(struct volume_node *node)
 }
 
 /* A copy of a set under another name: what follows the name (vendor entries) is kept. */
-static int renamed_set(const struct exfat_set *old, const struct exfat_name *old_name, const struct exfat_name *name,
-                       struct exfat_node *n, struct exfat_set *out)
+static int renamed_set(const struct exfat_set *old, const struct exfat_name *old_name,
+                       const struct exfat_name *name, struct exfat_node *n, struct exfat_set *out)
 {
     uint32_t extra_at = entries_of(old_name), extra = old->count - extra_at;
     exfat_set_build(out, name, n);
     if (out->count + extra > EXFAT_SET_MAX) {
         return -ENAMETOOLONG;
     }
-    memcpy(out->entry + (size_t)out->count * EXFAT_ENTRY_SIZE, old->entry + (size_t)extra_at * EXFAT_ENTRY_SIZE,
-           (size_t)extra * EXFAT_ENTRY_SIZE);
+    memcpy(out->entry + (size_t)out->count * EXFAT_ENTRY_SIZE,
+           old->entry + (size_t)extra_at * EXFAT_ENTRY_SIZE, (size_t)extra * EXFAT_ENTRY_SIZE);
     out->count += extra;
     out->entry[EXFAT_FILE_SECONDARY_COUNT] = (uint8_t)(out->count - 1);
     return 0;
 }
 
-/* A set that lies within one sector is written all or not at all, so it may change its name in place. */
+/* A set that lies within one sector is written all or not at all, so it may change its name in
+ * place. */
 static bool in_one_sector(const struct exfat *x, const struct exfat_set *set)
 {
     uint64_t first = exfat_set_offset(set);
@@ -200,8 +203,8 @@ static bool in_one_sector(const struct exfat *x, const struct exfat_set *set)
     return first >> x->g.sector_shift == last >> x->g.sector_shift;
 }
 
-static int rename_in_place(struct exfat_set *old, struct exfat_set *set, const struct exfat_name *old_name,
-                           const struct exfat_name *name)
+static int rename_in_place(struct exfat_set *old, struct exfat_set *set,
+                           const struct exfat_name *old_name, const struct exfat_name *name)
 {
     struct exfat_node *dir = old->dir;
     set->dir = dir;
@@ -218,10 +221,11 @@ static int rename_in_place(struct exfat_set *old, struct exfat_set *set, const s
     return rc;
 }
 
-/* The general way: the new name is written first; the old one (and that of a replaced file) goes once it is on the device. */
+/* The general way: the new name is written first; the old one (and that of a replaced file) goes
+ * once it is on the device. */
 static int rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const struct exfat_set *old,
-                          struct exfat_set *set, const struct exfat_name *old_name, const struct exfat_name *name,
-                          struct exfat_node *replaced)
+                          struct exfat_set *set, const struct exfat_name *old_name,
+                          const struct exfat_name *name, struct exfat_node *replaced)
 {
     struct volume *v = n->base.volume;
     struct exfat_slot slot;
@@ -251,7 +255,8 @@ static int rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const st
         rc = erase_entry(n, old, old_name, false, CACHE_REMOVAL);
     }
     if (rc < 0 && exfat_set_erase(dir, slot.index, set->count, CACHE_ENTRY) == 0) {
-        names_removed(dir->names, name->hash, slot.index); /* the old name stays, so the new one goes */
+        names_removed(dir->names, name->hash,
+                      slot.index); /* the old name stays, so the new one goes */
         exfat_slot_freed(dir, slot.index, set->count);
     }
     if (rc < 0 || (rc = exfat_dir_find(dir, slot.index, &offset, &piece)) < 0) {
@@ -284,7 +289,8 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
     if (!other && node->parent == to && set.count == old.count && in_one_sector(x, &old)) {
         rc = rename_in_place(&old, &set, &old_name, &name);
     } else {
-        rc = rename_by_copy(n, dir, &old, &set, &old_name, &name, other ? exfat_node_of(replaced) : NULL);
+        rc = rename_by_copy(n, dir, &old, &set, &old_name, &name,
+                            other ? exfat_node_of(replaced) : NULL);
     }
     if (rc == 0) {
         volume_node_mark_clean(node); /* its fields went with the new set */
@@ -312,8 +318,8 @@ int exfat_name_of(struct volume_node *node, char *buffer, size_t cap)
 }
 
 /* One set into the list. A node that is in memory knows better than its entries. */
-static int list_one(struct exfat_node *dir, const struct exfat_set *set, const struct exfat_name *name,
-                    struct volume_list *list)
+static int list_one(struct exfat_node *dir, const struct exfat_set *set,
+                    const struct exfat_name *name, struct volume_list *list)
 {
     struct volume *v = dir->base.volume;
     struct exfat_node plain = {.base = {.volume = v, .parent = &dir->base}};
@@ -350,7 +356,8 @@ static void note_damage(struct volume *v, struct volume_list *list)
 }
 
 /* The entry at `index` begins something: 0 and *next after it, 1 at the end of the directory. */
-static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list *list, uint32_t *next)
+static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list *list,
+                     uint32_t *next)
 {
     struct volume *v = dir->base.volume;
     struct exfat_name name;
@@ -363,7 +370,8 @@ static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list 
         return rc < 0 ? rc : 1;
     }
     if (entry[0] != EXFAT_TYPE_FILE) {
-        bool critical_primary = (entry[0] & EXFAT_TYPE_IN_USE) && !(entry[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN));
+        bool critical_primary = (entry[0] & EXFAT_TYPE_IN_USE) &&
+                                !(entry[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN));
         if (critical_primary && !exfat_is_root(dir)) {
             uint64_t offset = 0;
             uint32_t piece;

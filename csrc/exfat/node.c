@@ -46,12 +46,14 @@ int exfat_node_enter(struct exfat_node *n, struct exfat_node *dir, enum volume_k
         rc = -ENOMEM;
     }
     if (rc == 0) {
-        rc = volume_node_enter(v, &n->base, dir ? &dir->base : NULL, dir ? exfat_node_key(offset) : 1, kind);
+        rc = volume_node_enter(v, &n->base, dir ? &dir->base : NULL,
+                               dir ? exfat_node_key(offset) : 1, kind);
     }
     return rc;
 }
 
-int exfat_node_from_set(struct exfat_node *dir, const struct exfat_set *set, struct exfat_node **out)
+int exfat_node_from_set(struct exfat_node *dir, const struct exfat_set *set,
+                        struct exfat_node **out)
 {
     struct volume *v = dir->base.volume;
     uint64_t offset;
@@ -105,8 +107,10 @@ int exfat_drop_reserved(struct exfat_node *n)
         return 0;
     }
     n->reserved = 0;
-    /* No entry counts them as part of the file, but a FAT chain on the device may lead there: pending, as all that was in use. */
-    return exfat_chain_cut(x, &n->chain, (uint32_t)exfat_clusters_for(x, n->size), false, exfat_owner(n));
+    /* No entry counts them as part of the file, but a FAT chain on the device may lead there:
+     * pending, as all that was in use. */
+    return exfat_chain_cut(x, &n->chain, (uint32_t)exfat_clusters_for(x, n->size), false,
+                           exfat_owner(n));
 }
 
 /* Reserved clusters of a file that nobody has open: the node stays in memory for them. */
@@ -170,7 +174,8 @@ void exfat_stat_node(const struct exfat_node *n, uint64_t entry_offset, struct v
     const struct volume *v = n->base.volume;
     struct exfat *x = exfat_of(v);
     memset(out, 0, sizeof *out);
-    out->kind = exfat_is_root(n) || (n->attributes & VOLUME_ATTR_DIRECTORY) ? VOLUME_DIRECTORY : VOLUME_FILE;
+    out->kind = exfat_is_root(n) || (n->attributes & VOLUME_ATTR_DIRECTORY) ? VOLUME_DIRECTORY
+                                                                            : VOLUME_FILE;
     out->attributes = n->attributes;
     out->nlink = n->base.unlinked ? 0 : 1;
     out->inode = n->base.key;

@@ -1,11 +1,12 @@
-/* Byte layout of exFAT, and nothing else. Numbers in brackets are sections of the exFAT file system specification. */
+/* Byte layout of exFAT, and nothing else. Numbers in brackets are sections of the exFAT file system
+ * specification. */
 #ifndef PYEXFAT_EXFAT_ONDISK_H
 #define PYEXFAT_EXFAT_ONDISK_H
 
 /* Boot sector [3.1]; byte offsets within the sector. */
 enum {
     EXFAT_BOOT_JUMP = 0,
-    EXFAT_BOOT_NAME = 3, /* "EXFAT   " */
+    EXFAT_BOOT_NAME = 3,          /* "EXFAT   " */
     EXFAT_BOOT_MUST_BE_ZERO = 11, /* 53 bytes */
     EXFAT_BOOT_PARTITION_OFFSET = 64,
     EXFAT_BOOT_VOLUME_LENGTH = 72,
@@ -27,15 +28,15 @@ enum {
 };
 
 enum { /* VolumeFlags [3.1.13] */
-    EXFAT_FLAG_ACTIVE_FAT = 1,
-    EXFAT_FLAG_DIRTY = 2,
-    EXFAT_FLAG_MEDIA_FAILURE = 4,
-    EXFAT_FLAG_CLEAR_TO_ZERO = 8,
+       EXFAT_FLAG_ACTIVE_FAT = 1,
+       EXFAT_FLAG_DIRTY = 2,
+       EXFAT_FLAG_MEDIA_FAILURE = 4,
+       EXFAT_FLAG_CLEAR_TO_ZERO = 8,
 };
 
 enum {
-    EXFAT_BOOT_SECTORS = 12,     /* sectors of a boot region [2.1] */
-    EXFAT_EXTENDED_SECTORS = 8,  /* extended boot sectors 1..8 */
+    EXFAT_BOOT_SECTORS = 12,    /* sectors of a boot region [2.1] */
+    EXFAT_EXTENDED_SECTORS = 8, /* extended boot sectors 1..8 */
     EXFAT_OEM_SECTOR = 9,
     EXFAT_CHECKSUM_SECTOR = 11,
     EXFAT_BACKUP_SECTOR = 12,
@@ -44,12 +45,12 @@ enum {
     EXFAT_CLUSTER_BYTES_SHIFT_MAX = 25, /* 32 MiB [3.1.15] */
     EXFAT_FIRST_CLUSTER = 2,
 };
-#define EXFAT_CLUSTERS_MAX 0xFFFFFFF5u  /* ClusterCount [3.1.9] */
+#define EXFAT_CLUSTERS_MAX 0xFFFFFFF5u /* ClusterCount [3.1.9] */
 #define EXFAT_EXTENDED_SIGNATURE 0xAA550000u
 
-#define EXFAT_FAT_BAD 0xFFFFFFF7u       /* FAT entries [4.1] */
+#define EXFAT_FAT_BAD 0xFFFFFFF7u /* FAT entries [4.1] */
 #define EXFAT_FAT_END 0xFFFFFFFFu
-#define EXFAT_FAT_MEDIA 0xFFFFFFF8u     /* FatEntry[0] */
+#define EXFAT_FAT_MEDIA 0xFFFFFFF8u /* FatEntry[0] */
 
 /* Directory entries [6]. */
 enum { EXFAT_ENTRY_SIZE = 32, EXFAT_ENTRY_SHIFT = 5 };
@@ -71,48 +72,48 @@ enum {
     EXFAT_TYPE_VENDOR_ALLOCATION = 0xE1,
 };
 enum { /* GeneralSecondaryFlags [6.4.2] */
-    EXFAT_ALLOCATION_POSSIBLE = 1,
-    EXFAT_NO_FAT_CHAIN = 2,
+       EXFAT_ALLOCATION_POSSIBLE = 1,
+       EXFAT_NO_FAT_CHAIN = 2,
 };
 enum { /* common to entries with an allocation [6.2, 6.4] */
-    EXFAT_ENTRY_FIRST_CLUSTER = 20,
-    EXFAT_ENTRY_DATA_LENGTH = 24,
+       EXFAT_ENTRY_FIRST_CLUSTER = 20,
+       EXFAT_ENTRY_DATA_LENGTH = 24,
 };
 enum { /* Allocation Bitmap [7.1], Up-case Table [7.2], Volume Label [7.3], Volume GUID [7.5] */
-    EXFAT_BITMAP_FLAGS = 1,
-    EXFAT_UPCASE_CHECKSUM = 4,
-    EXFAT_LABEL_COUNT = 1,
-    EXFAT_LABEL_TEXT = 2,
-    EXFAT_LABEL_UNITS = 11,
-    EXFAT_GUID_CHECKSUM = 2,
-    EXFAT_GUID_VALUE = 6,
+       EXFAT_BITMAP_FLAGS = 1,
+       EXFAT_UPCASE_CHECKSUM = 4,
+       EXFAT_LABEL_COUNT = 1,
+       EXFAT_LABEL_TEXT = 2,
+       EXFAT_LABEL_UNITS = 11,
+       EXFAT_GUID_CHECKSUM = 2,
+       EXFAT_GUID_VALUE = 6,
 };
 enum { /* File [7.4] */
-    EXFAT_FILE_SECONDARY_COUNT = 1,
-    EXFAT_FILE_CHECKSUM = 2,
-    EXFAT_FILE_ATTRIBUTES = 4,
-    EXFAT_FILE_CREATED = 8,
-    EXFAT_FILE_MODIFIED = 12,
-    EXFAT_FILE_ACCESSED = 16,
-    EXFAT_FILE_CREATED_10MS = 20,
-    EXFAT_FILE_MODIFIED_10MS = 21,
-    EXFAT_FILE_CREATED_OFFSET = 22,
-    EXFAT_FILE_MODIFIED_OFFSET = 23,
-    EXFAT_FILE_ACCESSED_OFFSET = 24,
+       EXFAT_FILE_SECONDARY_COUNT = 1,
+       EXFAT_FILE_CHECKSUM = 2,
+       EXFAT_FILE_ATTRIBUTES = 4,
+       EXFAT_FILE_CREATED = 8,
+       EXFAT_FILE_MODIFIED = 12,
+       EXFAT_FILE_ACCESSED = 16,
+       EXFAT_FILE_CREATED_10MS = 20,
+       EXFAT_FILE_MODIFIED_10MS = 21,
+       EXFAT_FILE_CREATED_OFFSET = 22,
+       EXFAT_FILE_MODIFIED_OFFSET = 23,
+       EXFAT_FILE_ACCESSED_OFFSET = 24,
 };
 enum { /* Stream Extension [7.6] */
-    EXFAT_STREAM_FLAGS = 1,
-    EXFAT_STREAM_NAME_LENGTH = 3,
-    EXFAT_STREAM_NAME_HASH = 4,
-    EXFAT_STREAM_VALID_LENGTH = 8,
-    EXFAT_STREAM_FIRST_CLUSTER = 20,
-    EXFAT_STREAM_DATA_LENGTH = 24,
+       EXFAT_STREAM_FLAGS = 1,
+       EXFAT_STREAM_NAME_LENGTH = 3,
+       EXFAT_STREAM_NAME_HASH = 4,
+       EXFAT_STREAM_VALID_LENGTH = 8,
+       EXFAT_STREAM_FIRST_CLUSTER = 20,
+       EXFAT_STREAM_DATA_LENGTH = 24,
 };
 enum { /* File Name [7.7] */
-    EXFAT_NAME_TEXT = 2,
-    EXFAT_NAME_UNITS = 15,
-    EXFAT_NAME_MAX = 255,
-    EXFAT_SET_MAX = 256, /* entries: SecondaryCount is a byte */
+       EXFAT_NAME_TEXT = 2,
+       EXFAT_NAME_UNITS = 15,
+       EXFAT_NAME_MAX = 255,
+       EXFAT_SET_MAX = 256, /* entries: SecondaryCount is a byte */
 };
 #define EXFAT_DIRECTORY_MAX (256u << 20) /* bytes [7.4] */
 

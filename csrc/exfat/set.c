@@ -1,7 +1,7 @@
 /* Entry sets: read whole, judged, changed in a copy, and written once.
  *
- * The old way (policy entry_sync = entry) is kept for comparison: it writes the entries of a set one by one as they come to be known,
- * and when directories are synchronous it waits for each.
+ * The old way (policy entry_sync = entry) is kept for comparison: it writes the entries of a set
+ * one by one as they come to be known, and when directories are synchronous it waits for each.
  */
 #include "base/checksum.h"
 #include "exfat/exfat.h"
@@ -26,8 +26,8 @@ uint64_t exfat_set_offset(const struct exfat_set *set)
     return exfat_dir_find(set->dir, set->index, &offset, &piece) < 0 ? 0 : offset;
 }
 
-static int set_damage(const struct exfat_set *set, uint32_t entry, uint32_t byte, const char *field, uint64_t found,
-                      uint64_t expected, const char *why)
+static int set_damage(const struct exfat_set *set, uint32_t entry, uint32_t byte, const char *field,
+                      uint64_t found, uint64_t expected, const char *why)
 {
     uint64_t offset = 0;
     uint32_t piece;
@@ -52,12 +52,13 @@ int exfat_set_read(struct exfat_node *dir, uint32_t index, struct exfat_set *set
         return rc;
     }
     if (set->entry[0] != EXFAT_TYPE_FILE) {
-        return set_damage(set, 0, 0, "EntryType", set->entry[0], EXFAT_TYPE_FILE, "a File entry should be here");
+        return set_damage(set, 0, 0, "EntryType", set->entry[0], EXFAT_TYPE_FILE,
+                          "a File entry should be here");
     }
     uint32_t count = set->entry[EXFAT_FILE_SECONDARY_COUNT] + 1u;
     if (count > total - index) {
-        return set_damage(set, 0, EXFAT_FILE_SECONDARY_COUNT, "SecondaryCount", count - 1, total - index - 1,
-                          "the set runs past the end of the directory");
+        return set_damage(set, 0, EXFAT_FILE_SECONDARY_COUNT, "SecondaryCount", count - 1,
+                          total - index - 1, "the set runs past the end of the directory");
     }
     set->count = count;
     return exfat_dir_read(dir, index + 1, count - 1, at(set, 1));
@@ -96,7 +97,8 @@ int exfat_set_name(struct exfat *x, const struct exfat_set *set, struct exfat_na
         uint32_t e = 2 + i / EXFAT_NAME_UNITS, unit = i % EXFAT_NAME_UNITS;
         const uint8_t *p = cat(set, e);
         if (unit == 0 && p[0] != EXFAT_TYPE_NAME) {
-            return set_damage(set, e, 0, "EntryType", p[0], EXFAT_TYPE_NAME, "a File Name entry is missing");
+            return set_damage(set, e, 0, "EntryType", p[0], EXFAT_TYPE_NAME,
+                              "a File Name entry is missing");
         }
         name->unit[i] = base_le16(p + EXFAT_NAME_TEXT + unit * 2);
     }
@@ -124,16 +126,16 @@ static int check_allocation(struct exfat *x, const struct exfat_set *set, uint32
                           "an empty allocation has no first cluster");
     }
     if ((flags & EXFAT_ALLOCATION_POSSIBLE) == 0) {
-        return set_damage(set, entry, 1, "GeneralSecondaryFlags", flags, flags | EXFAT_ALLOCATION_POSSIBLE,
-                          "clusters without AllocationPossible");
+        return set_damage(set, entry, 1, "GeneralSecondaryFlags", flags,
+                          flags | EXFAT_ALLOCATION_POSSIBLE, "clusters without AllocationPossible");
     }
     uint64_t most = x->g.clusters;
     if ((flags & EXFAT_NO_FAT_CHAIN) != 0) {
         most -= first - EXFAT_FIRST_CLUSTER;
     }
     if (exfat_clusters_for(x, length) > most) {
-        return set_damage(set, entry, EXFAT_ENTRY_DATA_LENGTH, "DataLength", length, most << x->g.cluster_shift,
-                          "longer than the cluster heap allows");
+        return set_damage(set, entry, EXFAT_ENTRY_DATA_LENGTH, "DataLength", length,
+                          most << x->g.cluster_shift, "longer than the cluster heap allows");
     }
     return 0;
 }
@@ -143,11 +145,13 @@ static int check_secondaries(struct exfat *x, const struct exfat_set *set, uint3
     for (uint32_t i = from; i < set->count; i++) {
         uint8_t type = cat(set, i)[0];
         if ((type & EXFAT_TYPE_IN_USE) == 0 || (type & EXFAT_TYPE_SECONDARY) == 0) {
-            return set_damage(set, i, 0, "EntryType", type, EXFAT_TYPE_VENDOR, "the set ends too early");
+            return set_damage(set, i, 0, "EntryType", type, EXFAT_TYPE_VENDOR,
+                              "the set ends too early");
         }
         if ((type & EXFAT_TYPE_BENIGN) == 0) {
             if (type == EXFAT_TYPE_STREAM || type == EXFAT_TYPE_NAME) {
-                return set_damage(set, i, 0, "EntryType", type, EXFAT_TYPE_VENDOR, "an entry too many");
+                return set_damage(set, i, 0, "EntryType", type, EXFAT_TYPE_VENDOR,
+                                  "an entry too many");
             }
             return base_unsupported(x->volume->error, "critical secondary entry",
                                     "the set has a critical entry of an unknown type");
@@ -190,7 +194,8 @@ int exfat_set_validate(struct exfat *x, const struct exfat_set *set, struct exfa
     uint16_t sum = checksum(set);
     uint16_t stored = base_le16(set->entry + EXFAT_FILE_CHECKSUM);
     if (sum != stored) {
-        return set_damage(set, 0, EXFAT_FILE_CHECKSUM, "SetChecksum", stored, sum, "the checksum of the set is wrong");
+        return set_damage(set, 0, EXFAT_FILE_CHECKSUM, "SetChecksum", stored, sum,
+                          "the checksum of the set is wrong");
     }
     struct exfat_name own;
     if (!name) {
@@ -211,7 +216,8 @@ int exfat_set_validate(struct exfat *x, const struct exfat_set *set, struct exfa
     return check_stream(x, set);
 }
 
-static void put_stamp(uint8_t *p, uint32_t time, uint32_t ten_ms, uint32_t offset, const struct exfat_stamp *s)
+static void put_stamp(uint8_t *p, uint32_t time, uint32_t ten_ms, uint32_t offset,
+                      const struct exfat_stamp *s)
 {
     base_put_le32(p + time, s->raw);
     if (ten_ms != 0) {
@@ -224,18 +230,22 @@ void exfat_set_update(struct exfat_set *set, const struct exfat_node *node)
 {
     uint8_t *file = at(set, 0), *stream = at(set, 1);
     base_put_le16(file + EXFAT_FILE_ATTRIBUTES, node->attributes);
-    put_stamp(file, EXFAT_FILE_CREATED, EXFAT_FILE_CREATED_10MS, EXFAT_FILE_CREATED_OFFSET, &node->created);
-    put_stamp(file, EXFAT_FILE_MODIFIED, EXFAT_FILE_MODIFIED_10MS, EXFAT_FILE_MODIFIED_OFFSET, &node->modified);
+    put_stamp(file, EXFAT_FILE_CREATED, EXFAT_FILE_CREATED_10MS, EXFAT_FILE_CREATED_OFFSET,
+              &node->created);
+    put_stamp(file, EXFAT_FILE_MODIFIED, EXFAT_FILE_MODIFIED_10MS, EXFAT_FILE_MODIFIED_OFFSET,
+              &node->modified);
     put_stamp(file, EXFAT_FILE_ACCESSED, 0, EXFAT_FILE_ACCESSED_OFFSET, &node->accessed);
     bool in_one_piece = node->size != 0 && node->chain.contiguous;
-    stream[EXFAT_STREAM_FLAGS] = (uint8_t)((stream[EXFAT_STREAM_FLAGS] & ~(unsigned)EXFAT_NO_FAT_CHAIN) |
-                                           EXFAT_ALLOCATION_POSSIBLE | (in_one_piece ? EXFAT_NO_FAT_CHAIN : 0));
+    stream[EXFAT_STREAM_FLAGS] =
+        (uint8_t)((stream[EXFAT_STREAM_FLAGS] & ~(unsigned)EXFAT_NO_FAT_CHAIN) |
+                  EXFAT_ALLOCATION_POSSIBLE | (in_one_piece ? EXFAT_NO_FAT_CHAIN : 0));
     base_put_le64(stream + EXFAT_STREAM_VALID_LENGTH, node->valid);
     base_put_le32(stream + EXFAT_STREAM_FIRST_CLUSTER, node->size != 0 ? node->chain.first : 0);
     base_put_le64(stream + EXFAT_STREAM_DATA_LENGTH, node->size);
 }
 
-void exfat_set_build(struct exfat_set *set, const struct exfat_name *name, const struct exfat_node *node)
+void exfat_set_build(struct exfat_set *set, const struct exfat_name *name,
+                     const struct exfat_node *node)
 {
     uint32_t names = exfat_name_entries(name->length);
     set->count = 2 + names;
@@ -257,7 +267,8 @@ void exfat_set_build(struct exfat_set *set, const struct exfat_name *name, const
     exfat_set_update(set, node);
 }
 
-static struct exfat_stamp get_stamp(const uint8_t *p, uint32_t time, uint32_t ten_ms, uint32_t offset)
+static struct exfat_stamp get_stamp(const uint8_t *p, uint32_t time, uint32_t ten_ms,
+                                    uint32_t offset)
 {
     return (struct exfat_stamp){base_le32(p + time), ten_ms != 0 ? p[ten_ms] : 0, p[offset]};
 }
@@ -269,8 +280,10 @@ void exfat_set_to_node(const struct exfat_set *set, struct exfat_node *node)
     node->index = set->index;
     node->entries = set->count;
     node->attributes = base_le16(file + EXFAT_FILE_ATTRIBUTES);
-    node->created = get_stamp(file, EXFAT_FILE_CREATED, EXFAT_FILE_CREATED_10MS, EXFAT_FILE_CREATED_OFFSET);
-    node->modified = get_stamp(file, EXFAT_FILE_MODIFIED, EXFAT_FILE_MODIFIED_10MS, EXFAT_FILE_MODIFIED_OFFSET);
+    node->created =
+        get_stamp(file, EXFAT_FILE_CREATED, EXFAT_FILE_CREATED_10MS, EXFAT_FILE_CREATED_OFFSET);
+    node->modified =
+        get_stamp(file, EXFAT_FILE_MODIFIED, EXFAT_FILE_MODIFIED_10MS, EXFAT_FILE_MODIFIED_OFFSET);
     node->accessed = get_stamp(file, EXFAT_FILE_ACCESSED, 0, EXFAT_FILE_ACCESSED_OFFSET);
     node->size = base_le64(stream + EXFAT_STREAM_DATA_LENGTH);
     node->valid = base_le64(stream + EXFAT_STREAM_VALID_LENGTH);
@@ -281,7 +294,8 @@ void exfat_set_to_node(const struct exfat_set *set, struct exfat_node *node)
 }
 
 /* One entry by itself, waited for when directories are synchronous. */
-static int write_one(struct exfat_node *dir, uint32_t index, const uint8_t *entry, enum cache_tier tier)
+static int write_one(struct exfat_node *dir, uint32_t index, const uint8_t *entry,
+                     enum cache_tier tier)
 {
     struct volume *v = dir->base.volume;
     v->counters.entries_written++;
@@ -301,8 +315,8 @@ int exfat_set_write(struct exfat_set *set, enum cache_tier tier)
         v->counters.entries_written += set->count;
         return exfat_dir_write(set->dir, set->index, set->count, set->entry, tier);
     }
-    /* The old way knew the secondary count, the name's length and hash and the checksum only after the entries they are in
-     * had been written, and wrote those entries again. */
+    /* The old way knew the secondary count, the name's length and hash and the checksum only after
+     * the entries they are in had been written, and wrote those entries again. */
     int rc = 0;
     for (uint32_t i = 0; i < set->count && rc == 0; i++) {
         rc = write_one(set->dir, set->index + i, at(set, i), tier);
@@ -355,7 +369,8 @@ int exfat_set_touch_dir(struct exfat_node *dir, unsigned old_updates)
     return rc;
 }
 
-bool exfat_set_next_allocation(const struct exfat_set *set, uint32_t *cursor, struct exfat_secondary *out)
+bool exfat_set_next_allocation(const struct exfat_set *set, uint32_t *cursor,
+                               struct exfat_secondary *out)
 {
     for (uint32_t i = *cursor < 2 ? 2 : *cursor; i < set->count; i++) {
         const uint8_t *p = cat(set, i);

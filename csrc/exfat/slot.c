@@ -1,8 +1,8 @@
 /* Places for new entry sets.
  *
- * Retained (the best we have): holes are in the directory's list, the tail (what is free up to the end of the chain) in its hint;
- * nothing is walked while these are known. One-shot: the lookup that missed leaves a hint, the create uses it up. Off: every create
- * walks from the first entry.
+ * Retained (the best we have): holes are in the directory's list, the tail (what is free up to the
+ * end of the chain) in its hint; nothing is walked while these are known. One-shot: the lookup that
+ * missed leaves a hint, the create uses it up. Off: every create walks from the first entry.
  */
 #include "exfat/exfat.h"
 
@@ -36,7 +36,8 @@ static int zero_clusters(struct exfat_node *dir, uint32_t from, uint32_t to)
     return 0;
 }
 
-/* As many more clusters as `missing` entries need, zeroed; all or none. The hint's run, which touches the end, grows too. */
+/* As many more clusters as `missing` entries need, zeroed; all or none. The hint's run, which
+ * touches the end, grows too. */
 static int grow(struct exfat_node *dir, uint32_t missing)
 {
     struct exfat *x = exfat_of(dir->base.volume);
@@ -46,7 +47,8 @@ static int grow(struct exfat_node *dir, uint32_t missing)
     if (old_size + more > EXFAT_DIRECTORY_MAX) {
         return -ENOSPC;
     }
-    int rc = exfat_chain_extend(x, &dir->chain, clusters, root ? CACHE_ENTRY : CACHE_CHAIN, exfat_owner(dir));
+    int rc = exfat_chain_extend(x, &dir->chain, clusters, root ? CACHE_ENTRY : CACHE_CHAIN,
+                                exfat_owner(dir));
     if (rc < 0) {
         return rc;
     }
@@ -65,7 +67,8 @@ static int grow(struct exfat_node *dir, uint32_t missing)
     return 0;
 }
 
-/* The entries that a set is about to cover must be free, and what comes behind a tail must not come to life. */
+/* The entries that a set is about to cover must be free, and what comes behind a tail must not come
+ * to life. */
 static int verify(struct exfat_node *dir, const struct exfat_slot *slot, uint32_t need)
 {
     struct exfat_walk w;
@@ -77,8 +80,8 @@ static int verify(struct exfat_node *dir, const struct exfat_slot *slot, uint32_
             uint64_t offset = 0;
             uint32_t piece;
             (void)exfat_dir_find(dir, w.index - 1, &offset, &piece);
-            rc = base_damage(dir->base.volume->error, exfat_owner(dir), offset, "EntryType", entry[0], 0,
-                             "an entry in use follows the end of the directory");
+            rc = base_damage(dir->base.volume->error, exfat_owner(dir), offset, "EntryType",
+                             entry[0], 0, "an entry in use follows the end of the directory");
             dir->hint.valid = false;
         }
     }
@@ -99,7 +102,8 @@ static bool take_hole(struct exfat_node *dir, uint32_t need, struct exfat_slot *
     return true;
 }
 
-/* 1: the hint has a place; 0: it has none and nothing else has, so the directory must grow; -EAGAIN: walk. */
+/* 1: the hint has a place; 0: it has none and nothing else has, so the directory must grow;
+ * -EAGAIN: walk. */
 static int take_hint(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
 {
     struct exfat_hint *h = &dir->hint;

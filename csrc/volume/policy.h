@@ -29,12 +29,12 @@ struct volume_policy {
 struct volume_counters {
     struct cache_counters cache;
     struct names_counters names;
-    uint64_t operations;          /* calls */
+    uint64_t operations; /* calls */
     uint64_t lookups, lookups_missed;
-    uint64_t entries_visited;     /* directory entries examined by walks */
+    uint64_t entries_visited; /* directory entries examined by walks */
     uint64_t sets_written, entries_written;
     uint64_t hint_hits, hint_misses, hint_drops;
-    uint64_t free_words_scanned;  /* 64-bit words of a bitmap looked at to find space */
+    uint64_t free_words_scanned; /* 64-bit words of a bitmap looked at to find space */
     uint64_t fat_entries_read, fat_entries_written;
     uint64_t clusters_allocated, clusters_freed;
 };
