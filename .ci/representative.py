@@ -1,4 +1,4 @@
-"""A bit of everything, once, for valgrind: what a program does with a volume in memory and in a file."""
+"""A bit of everything, once, for valgrind: a volume in memory, one in a file, and damaged images."""
 
 import io
 import tempfile
