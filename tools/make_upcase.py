@@ -23,9 +23,10 @@ def read_table(image: bytes) -> bytes:
     sector_shift, cluster_shift = image[108], image[108] + image[109]
 
     def cluster(number: int) -> int:
-        return (heap_sector << sector_shift) + (number - 2 << cluster_shift)
+        heap: int = heap_sector << sector_shift
+        return heap + (number - 2 << cluster_shift)
 
-    start = cluster(root)
+    start: int = cluster(root)
     for at in range(start, start + (1 << cluster_shift), 32):
         if image[at] == 0x82:
             first, length = struct.unpack_from("<IQ", image, at + 20)
