@@ -1,10 +1,11 @@
-"""The C core as Python sees it: low level, one call one C function. People use pyexfat's own classes.
+"""The C core as Python sees it: low level, one call one C function. People use pyexfat's classes.
 
-Paths are str with '/' between the parts; lone surrogates are kept. Times are nanoseconds since 1970 UTC; sizes and offsets are bytes.
+Paths are str with '/' between the parts; lone surrogates are kept. Times are nanoseconds since
+1970 UTC; sizes and offsets are bytes.
 
-Errors, everywhere: OSError with errno and path (FileNotFoundError and the rest by themselves), CorruptImageError,
-UnsupportedFeatureError, ValueError for a bad argument and for a closed object, MemoryError. What a Python
-file object, clock or progress function raises comes out as it is.
+Errors, everywhere: OSError with errno and path (FileNotFoundError and the rest by themselves),
+CorruptImageError, UnsupportedFeatureError, ValueError for a bad argument and for a closed object,
+MemoryError. What a Python file object, clock or progress function raises comes out as it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,10 +45,10 @@ STRUCTURES: Final[tuple[str, ...]]  # names of what a write can hold, as in LogE
 FILE_SYSTEMS: Final[tuple[str, ...]]  # what mount and format know
 
 class Device:
-    """A row of sectors. Made by one of the class methods, each of which returns an instance of the class it is called on.
+    """A row of sectors. Made by a class method, as an instance of the class it is called on.
 
-    slice(), branch() and Recorder.at() return an instance of ``_device_class``, record() of ``_recorder_class``, faults() of
-    ``_faults_class``; a subclass sets them to its own.
+    slice(), branch() and Recorder.at() return an instance of ``_device_class``, record() of
+    ``_recorder_class``, faults() of ``_faults_class``; a subclass sets them to its own.
     """
 
     _device_class: ClassVar[type[Device]]
@@ -104,7 +105,7 @@ class Device:
     @property
     def readonly(self) -> bool: ...
     @property
-    def kind(self) -> str: ...  # "memory", "file", "buffer", "object", "slice", "branch", "recorder", "faults"
+    def kind(self) -> str: ...  # memory, file, buffer, object, slice, branch, recorder, faults
     @property
     def name(self) -> str: ...
     @property
@@ -151,7 +152,7 @@ class Faults(Device):
 
 @final
 class Env:
-    """Clock and random numbers. Env() is the system's; seed and a fixed clock make an image repeatable."""
+    """Clock and random numbers: the system's, or with seed and a fixed clock repeatable ones."""
 
     def __new__(
         cls, seed: int | None = None, clock: int | Callable[[], int] | None = None, tick: int = 0
@@ -232,7 +233,7 @@ class Stat:
     @property
     def contiguous(self) -> bool: ...  # NoFatChain
     @property
-    def entry_offset(self) -> int: ...  # byte offset in the volume of its first directory entry; 0: none
+    def entry_offset(self) -> int: ...  # of its first directory entry; 0: none
     @property
     def entry_count(self) -> int: ...
     @property
@@ -261,14 +262,14 @@ class Volume:
         writable: bool = False,
         use_backup: bool = False,
         sync: _Sync = "lazy",
-        policy: Mapping[str, Any] | None = None,  # keys as policy() returns them
+        policy: Mapping[str, Any] | None = None,  # keys as of get_policy()
         env: Env | None = None,
         pool: Pool | None = None,
         utc_offset: int = 0,  # minutes
     ) -> None: ...
     # ---- by path ----
     def stat(self, path: str, /) -> Stat: ...
-    def kind(self, path: str, /) -> int: ...  # KIND_*; KIND_NONE when absent, or a parent is absent or a file
+    def kind(self, path: str, /) -> int: ...  # KIND_NONE also below a file
     def mkdir(self, path: str, /) -> None: ...
     def rmdir(self, path: str, /) -> None: ...
     def unlink(self, path: str, /) -> None: ...
@@ -301,11 +302,11 @@ class Volume:
     def close(self) -> None: ...  # syncs, marks clean; twice is fine
     def abandon(self) -> None: ...  # ends without writing anything
     def trim(self, min_length: int = 0) -> int: ...  # bytes
-    def counters(self) -> dict[str, Any]: ...  # "cache" and "names" are dicts, and two of cache by structure
+    def get_counters(self) -> dict[str, Any]: ...  # "cache" and "names" are dicts
     def counters_reset(self) -> None: ...
     def shrink(self, bytes: int, /) -> int: ...  # memory given back
-    def set_policy(self, policy: Mapping[str, Any], /) -> None: ...  # fields left out stay as they are
-    def policy(self) -> dict[str, Any]: ...
+    def set_policy(self, policy: Mapping[str, Any], /) -> None: ...  # the rest stays
+    def get_policy(self) -> dict[str, Any]: ...
     def set_sync(self, sync: _Sync, /) -> None: ...
     def read_raw(self, length: int, offset: int, /) -> bytes: ...  # as the caches see the volume
     def __enter__(self) -> Self: ...
@@ -325,7 +326,7 @@ class Volume:
     @serial.setter
     def serial(self, value: int, /) -> None: ...
     @property
-    def uuid(self) -> bytes | None: ...  # 16 bytes
+    def uuid_bytes(self) -> bytes | None: ...  # 16, as on the disk
     @property
     def memory_held(self) -> int: ...
     @property
@@ -362,7 +363,7 @@ class Handle:
     def pread(self, length: int, offset: int, /) -> bytes: ...  # shorter at the end of the file
     def preadinto(self, buffer: Buffer, offset: int, /) -> int: ...
     def pwrite(self, data: Buffer, offset: int, /) -> int: ...
-    def append(self, data: Buffer, /) -> tuple[int, int]: ...  # OPEN_APPEND: (written, size after it)
+    def append(self, data: Buffer, /) -> tuple[int, int]: ...  # (written, size after it)
     def resize(self, size: int, /) -> None: ...
     def allocate(self, offset: int, length: int, keep_size: bool = False) -> None: ...
     def stat(self) -> Stat: ...

@@ -60,7 +60,7 @@ bool py_device_is_closed(struct py_device *self)
 
 PyObject *py_device_raise(struct py_device *self, int rc)
 {
-    if (rc == -EBADF && py_device_was_closed(self) && !PyErr_Occurred()) {
+    if (rc == -EBADF && py_device_is_closed(self) && !PyErr_Occurred()) {
         return py_raise_closed("device");
     }
     return py_raise(self->state, rc, NULL, NULL, NULL);

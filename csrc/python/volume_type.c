@@ -416,7 +416,7 @@ static PyGetSetDef volume_getset[] = {
     GET("media_failure", get_media_failure, "whether it is marked as having failed media"),
     GET("from_backup", get_from_backup, "whether it was opened by its backup boot region"),
     GET("utc_offset", get_utc_offset, "minutes, for time stamps"),
-    GET("uuid", get_uuid, "16 bytes, or None"),
+    GET("uuid_bytes", get_uuid, "16 bytes, or None"),
     GET("closed", get_closed, "whether it is closed"),
     GET("device", get_device, "the Device that it lies on"),
     GET("env", get_env, "its Env, or None for the system's"),
