@@ -356,6 +356,14 @@ int exfat_create(struct volume_node *dir, const char *name, size_t n, enum volum
 int exfat_remove(struct volume_node *node);
 int exfat_rename(struct volume_node *node, struct volume_node *dir, const char *name, size_t n,
                  struct volume_node *replaced);
+/* The parts of rename that other changes of a whole set need (namei.c). */
+int exfat_rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const struct exfat_set *old,
+                         struct exfat_set *set, const struct exfat_name *old_name,
+                         const struct exfat_name *name, struct exfat_node *replaced);
+bool exfat_set_in_one_sector(const struct exfat *x, const struct exfat_set *set);
+int exfat_free_allocations(struct exfat *x, const struct exfat_set *set);
+int exfat_get_extras(struct volume_node *node, struct volume_extras *out);
+int exfat_set_extras(struct volume_node *node, const struct volume_extras *in);
 int exfat_stat(struct volume_node *node, struct volume_stat *out);
 void exfat_stat_node(const struct exfat_node *node, uint64_t entry_offset, struct volume_stat *out);
 int exfat_setattr(struct volume_node *node, const struct volume_setattr *how);

@@ -124,7 +124,7 @@ out:
 }
 
 /* Clusters of benign secondary entries go with the set that owns them [8.2]. */
-static int free_allocations(struct exfat *x, const struct exfat_set *set)
+int exfat_free_allocations(struct exfat *x, const struct exfat_set *set)
 {
     struct exfat_secondary s;
     uint32_t cursor = 0;
@@ -152,7 +152,7 @@ static int erase_entry(struct exfat_node *n, const struct exfat_set *set,
         names_removed(dir->names, name->hash, set->index);
         exfat_slot_freed(dir, set->index, set->count);
         if (owned) {
-            rc = free_allocations(exfat_of(n->base.volume), set);
+            rc = exfat_free_allocations(exfat_of(n->base.volume), set);
         }
     }
     names_dir_unuse(dir->names);
@@ -196,7 +196,7 @@ static int renamed_set(const struct exfat_set *old, const struct exfat_name *old
 
 /* A set that lies within one sector is written all or not at all, so it may change its name in
  * place. */
-static bool in_one_sector(const struct exfat *x, const struct exfat_set *set)
+bool exfat_set_in_one_sector(const struct exfat *x, const struct exfat_set *set)
 {
     uint64_t first = exfat_set_offset(set);
     uint64_t last = first + (uint64_t)set->count * EXFAT_ENTRY_SIZE - 1;
@@ -223,9 +223,9 @@ static int rename_in_place(struct exfat_set *old, struct exfat_set *set,
 
 /* The general way: the new name is written first; the old one (and that of a replaced file) goes
  * once it is on the device. */
-static int rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const struct exfat_set *old,
-                          struct exfat_set *set, const struct exfat_name *old_name,
-                          const struct exfat_name *name, struct exfat_node *replaced)
+int exfat_rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const struct exfat_set *old,
+                         struct exfat_set *set, const struct exfat_name *old_name,
+                         const struct exfat_name *name, struct exfat_node *replaced)
 {
     struct volume *v = n->base.volume;
     struct exfat_slot slot;
@@ -286,11 +286,12 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
         (rc = renamed_set(&old, &old_name, &name, n, &set)) < 0 || (rc = exfat_mark_dirty(x)) < 0) {
         return rc;
     }
-    if (!other && node->parent == to && set.count == old.count && in_one_sector(x, &old)) {
+    if (!other && node->parent == to && set.count == old.count &&
+        exfat_set_in_one_sector(x, &old)) {
         rc = rename_in_place(&old, &set, &old_name, &name);
     } else {
-        rc = rename_by_copy(n, dir, &old, &set, &old_name, &name,
-                            other ? exfat_node_of(replaced) : NULL);
+        rc = exfat_rename_by_copy(n, dir, &old, &set, &old_name, &name,
+                                  other ? exfat_node_of(replaced) : NULL);
     }
     if (rc == 0) {
         volume_node_mark_clean(node); /* its fields went with the new set */

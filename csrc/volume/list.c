@@ -95,3 +95,30 @@ int volume_extents_add(struct volume_extents *x, uint64_t file_offset, uint64_t 
     x->v[x->n++] = (struct volume_extent){file_offset, device_offset, length, written};
     return 0;
 }
+
+void volume_extras_init(struct volume_extras *x)
+{
+    *x = (struct volume_extras){0};
+}
+
+void volume_extras_free(struct volume_extras *x)
+{
+    for (size_t i = 0; i < x->n; i++)
+        free(x->v[i].data);
+    free(x->v);
+    volume_extras_init(x);
+}
+
+int volume_extras_add(struct volume_extras *x, const uint8_t entry[32], uint8_t *data,
+                      uint64_t length)
+{
+    if (grow((void **)&x->v, &x->cap, x->n, 1, sizeof *x->v) < 0) {
+        free(data);
+        return -ENOMEM;
+    }
+    struct volume_extra *extra = &x->v[x->n++];
+    memcpy(extra->entry, entry, sizeof extra->entry);
+    extra->data = data;
+    extra->length = length;
+    return 0;
+}

@@ -122,6 +122,36 @@ int volume_extents_path(struct volume *v, const char *path, struct volume_extent
     return with_node(v, "extents", path, VOLUME_UNCHANGED, e, do_extents, out);
 }
 
+static int do_get_extras(struct volume_node *node, void *argument)
+{
+    const struct volume_driver *d = node->volume->driver;
+    return d->get_extras && node->parent ? d->get_extras(node, argument) : 0;
+}
+
+int volume_extras_get(struct volume *v, const char *path, struct volume_extras *out,
+                      struct base_error *e)
+{
+    return with_node(v, "vendor_entries", path, VOLUME_UNCHANGED, e, do_get_extras, out);
+}
+
+static int do_set_extras(struct volume_node *node, void *argument)
+{
+    struct volume *v = node->volume;
+    const struct volume_extras *in = argument;
+    if (v->driver->set_extras && node->parent)
+        return v->driver->set_extras(node, in);
+    return in->n == 0 ? 0
+                      : base_unsupported(v->error, "vendor entries", "the format has none here");
+}
+
+int volume_extras_set(struct volume *v, const char *path, const struct volume_extras *in,
+                      struct base_error *e)
+{
+    struct volume_extras copy = *in;
+    return with_node(v, "set_vendor_entries", path, VOLUME_CHANGED_DIRECTORY, e, do_set_extras,
+                     &copy);
+}
+
 struct text {
     char *buffer;
     size_t cap;

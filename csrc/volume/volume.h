@@ -112,6 +112,25 @@ void volume_extents_free(struct volume_extents *x);
 int volume_extents_add(struct volume_extents *x, uint64_t file_offset, uint64_t device_offset,
                        uint64_t length, bool written);
 
+/* Benign secondary entries of a file's set (exFAT 7.8, 7.9: vendor extension and vendor
+ * allocation), with what is in their clusters. */
+struct volume_extra {
+    uint8_t entry[32]; /* as on the disk; FirstCluster, DataLength and flags are made anew when
+                          written */
+    uint8_t *data;     /* NULL: no allocation */
+    uint64_t length;   /* bytes of data */
+};
+struct volume_extras {
+    struct volume_extra *v;
+    size_t n, cap;
+};
+#define VOLUME_EXTRA_MAX (64u << 20) /* bytes of one allocation that pass through memory */
+void volume_extras_init(struct volume_extras *x);
+void volume_extras_free(struct volume_extras *x); /* and the data */
+/* The data becomes the list's (also on failure). */
+int volume_extras_add(struct volume_extras *x, const uint8_t entry[32], uint8_t *data,
+                      uint64_t length);
+
 /* ---- driver interface ---- */
 
 struct volume_node { /* first member of each driver's node */
@@ -157,6 +176,9 @@ struct volume_driver {
     int (*resize)(struct volume_node *node, uint64_t size);
     int (*allocate)(struct volume_node *node, uint64_t offset, uint64_t n, bool keep_size);
     int (*extents)(struct volume_node *node, struct volume_extents *out);
+    /* NULL where the format has no such entries. set replaces all of them. */
+    int (*get_extras)(struct volume_node *node, struct volume_extras *out);
+    int (*set_extras)(struct volume_node *node, const struct volume_extras *in);
     /* Name of a node as it is on the disk, UTF-8; returns its length or -errno. */
     int (*name_of)(struct volume_node *node, char *buffer, size_t cap);
     int (*write_node)(struct volume_node *node); /* node->dirty: its entry into the cache */
@@ -289,6 +311,10 @@ int volume_extents_path(struct volume *v, const char *path, struct volume_extent
                         struct base_error *e);
 int volume_name_path(struct volume *v, const char *path, char *buffer, size_t cap,
                      struct base_error *e); /* as stored */
+int volume_extras_get(struct volume *v, const char *path, struct volume_extras *out,
+                      struct base_error *e);
+int volume_extras_set(struct volume *v, const char *path, const struct volume_extras *in,
+                      struct base_error *e);
 /* Cursor as in the driver's list; entries come in disk order. */
 int volume_list_path(struct volume *v, const char *path, uint64_t *cursor, struct volume_list *list,
                      bool *end, struct base_error *e);
