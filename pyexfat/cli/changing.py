@@ -243,7 +243,7 @@ def run_mv(args: argparse.Namespace) -> int:
                 )
         volume = session.volume(target)
         into = volume.isdir(target.path)
-        if not into and (len(sources) > 1 or (target.path.endswith("/") and len(sources) > 1)):
+        if not into and len(sources) > 1:
             raise CommandError(str(target), "is not a directory")
         moved: list[dict[str, Any]] = []
         for where in sources:
@@ -268,12 +268,14 @@ def _move(volume: Volume, where: Place, target: Place, into: bool, no_clobber: b
     name = base_name(where.path)
     if not name:
         raise CommandError(str(where), "the root directory can't be moved")
-    identity = volume.stat(where.path).st_ino
+    stat = volume.stat(where.path)
     new = target.path
+    if not into and new.endswith("/") and not stat.is_dir:
+        raise CommandError(str(target), "is not a directory")
     # A directory's own name in other case is a new name for it, not a directory to move into.
-    if into and volume.stat(target.path).st_ino != identity:
+    if into and volume.stat(target.path).st_ino != stat.st_ino:
         new = join(target.path, name)
-    if no_clobber and volume.exists(new) and volume.stat(new).st_ino != identity:
+    if no_clobber and volume.exists(new) and volume.stat(new).st_ino != stat.st_ino:
         return None
     volume.replace(where.path, new)
     return new

@@ -52,7 +52,7 @@ class Copier:
         self._progress = progress
         self._move = Move(0, lambda done, total, where: progress.at(done))
         self._written: set[tuple[object, ...]] = set()  # identities of what arguments became
-        self._entered: set[object] = set()
+        self._above: set[object] = set()  # identities of the directories on the way down
 
     def copy(self, sources: list[Location], target: HostPath | Place) -> None:
         """Copies all arguments.
@@ -85,9 +85,8 @@ class Copier:
             while pending:
                 entry = pending.pop()
                 total += entry.size
-                key = end.loop_key(entry) if entry.is_dir else None
-                if key is not None and key not in seen and self._args.recursive:
-                    seen.add(key)
+                if entry.is_dir and entry.identity not in seen and self._args.recursive:
+                    seen.add(entry.identity)
                     pending += source.list(entry)
         except (OSError, ValueError, CommandError):
             pass
@@ -123,7 +122,7 @@ class Copier:
         before = end.status(place)
         if before is not None and before.identity in self._written:
             raise CommandError(end.show(place), "was made by an argument before this one")
-        self._entered.clear()
+        self._above.clear()
         self._tree(route, top, place)
         after = None if top.is_dir else end.status(place)
         if after is not None:
@@ -137,8 +136,7 @@ class Copier:
             entry = next(frame.children, None)
             if entry is None:
                 frames.pop()
-                if route.source_end.has_links:
-                    self._entered.discard(route.source_end.loop_key(frame.entry))
+                self._above.discard(frame.entry.identity)
                 with self._session.attempt(route.target_end.show(frame.place)):
                     route.sink.finish_directory(frame.place, frame.entry)
                 continue
@@ -166,12 +164,11 @@ class Copier:
         return None
 
     def _directory(self, route: _Route, entry: Entry, place: str, fresh: bool) -> _Frame:
-        key = route.source_end.loop_key(entry)
-        if key is not None and key in self._entered:
-            raise OSError(errno.ELOOP, "Directory was copied already", entry.where)
-        self._entered.add(key)
+        if entry.identity in self._above:
+            raise OSError(errno.ELOOP, "Link to a directory above", entry.where)
         children = route.source.list(entry)
         made = route.sink.make_directory(place, not fresh)
+        self._above.add(entry.identity)
         if made:
             self._done(route.source_end.show(entry.where), route.target_end.show(place), entry)
         return _Frame(entry, place, made, iter(children))

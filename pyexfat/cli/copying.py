@@ -110,7 +110,5 @@ def run_cp(args: argparse.Namespace) -> int:
 
 def _refuse_pair(source: Location, target: Location) -> None:
     if not isinstance(source, Place) and not isinstance(target, Place):
-        names = f"{source} and {target}"
-        raise UsageError(f"neither {names} is in an image (a place in one is written image:/path)")
-    if isinstance(source, Stream) and isinstance(target, Stream):
-        raise UsageError("standard input can't be copied to standard output")
+        names = f"neither {source} nor {target}"
+        raise UsageError(f"{names} is in an image (a place in one is written image:/path)")

@@ -33,9 +33,6 @@ class Status(NamedTuple):
 class End(ABC):
     """Host or volume, as the side of a copy."""
 
-    has_links = False
-    """The same directory may be met again by another way."""
-
     @abstractmethod
     def show(self, path: str) -> str:
         """The path as it is typed on the command line."""
@@ -62,15 +59,9 @@ class End(ABC):
     @abstractmethod
     def sink(self, preserve: bool) -> Sink: ...
 
-    @abstractmethod
-    def loop_key(self, entry: Entry) -> object:
-        """The same for a directory that was there already on the way; None: can't tell."""
-
 
 class HostEnd(End):
     """The host's file system."""
-
-    has_links = True
 
     def show(self, path: str) -> str:
         return path
@@ -100,9 +91,6 @@ class HostEnd(End):
 
     def sink(self, preserve: bool) -> Sink:
         return HostSink(preserve)
-
-    def loop_key(self, entry: Entry) -> object:
-        return entry.identity
 
 
 class _PatientHostSource(HostSource):
@@ -160,10 +148,6 @@ class VolumeEnd(End):
 
     def sink(self, preserve: bool) -> Sink:
         return VolumeSink(self.volume, preserve)
-
-    def loop_key(self, entry: Entry) -> object:
-        # An empty directory has no clusters (0), and no way in.
-        return entry.stat.first_cluster or None
 
 
 def end_of(session: Session, location: HostPath | Place) -> tuple[End, str]:

@@ -152,6 +152,8 @@ def run_format(args: argparse.Namespace) -> int:
         raise UsageError("names a path in a volume, not an image", str(where))
     if args.length is not None and not args.offset and where.partition is None:
         raise UsageError("--length goes with --offset")
+    if args.size is None and not os.path.exists(where.image):
+        raise UsageError("--size is needed to make a new image", where.image)
     env = _env(args)
     try:
         if not args.force and os.path.exists(where.image):
@@ -232,8 +234,9 @@ def _refuse_used(args: argparse.Namespace, where: Place) -> None:
             found = pyexfat.detect(part)
             blank = not any(part.pread(min(_LOOK, part.size // 512 * 512), 0))
         if found is not None and (whole or found.partition is None):
-            label = f' "{visible(found.label)}"' if found.label else ""
-            what = f"holds a {found.fs} volume{label}"
+            label = f', label "{visible(found.label)}"' if found.label else ""
+            place = "" if found.partition is None else f" in partition {found.partition}"
+            what = f"holds {found.fs}{place}{label}"
         elif whole and pyexfat.partitions(device):
             what = "has a partition table"
         elif not blank:

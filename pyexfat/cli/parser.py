@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from textwrap import fill, wrap
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What add_parser() of a group is given."""
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -64,7 +64,9 @@ def command(
     """
     lines = ["examples:", *(f"  {line}" for line in examples)]
     if keys:
-        lines += ["", "with --json:", *(f"  {line}" for line in keys.splitlines())]
+        lines += ["", "with --json:"]
+        for line in keys.splitlines():
+            lines += wrap(line, 78, initial_indent="  ", subsequent_indent="    ")
     parser = subparsers.add_parser(
         name,
         help=summary,

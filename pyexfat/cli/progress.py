@@ -6,6 +6,9 @@ import sys
 from types import TracebackType
 from typing import Protocol, Self
 
+DELAY = 0.3
+"""Seconds of work before a bar appears."""
+
 
 class Bar(Protocol):
     """The part of tqdm that is used."""
@@ -28,7 +31,7 @@ def _make_bar(what: str, total: int | None) -> Bar | None:
         return None
     bar: Bar = tqdm(
         total=total, desc=what, unit="B", unit_scale=True, unit_divisor=1024, leave=False,
-        file=sys.stderr, dynamic_ncols=True, delay=0.3,
+        file=sys.stderr, dynamic_ncols=True, delay=DELAY,
     )  # fmt: skip
     return bar
 

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pyexfat._text import width
@@ -60,10 +61,7 @@ class Output:
             return None
         if self.console is not None:
             return self.console.width
-        try:
-            return os.get_terminal_size(self.stream.fileno()).columns
-        except (OSError, ValueError):
-            return 80
+        return get_terminal_size().columns
 
     @property
     def unicode(self) -> bool:
@@ -87,6 +85,7 @@ class Output:
         line = Text(no_wrap=True, overflow="ignore", end="")
         for cell in cells:
             line.append(encodable(_text(cell), self.stream), style=_style(cell) or None)
+        line.rstrip()
         self.console.print(line, soft_wrap=True)
 
     def aligned(self, rows: Iterable[Sequence[Cell]], right: Iterable[int] = ()) -> None:

@@ -33,9 +33,10 @@ class Session:
         self.out = Output()
         self.status = 0
         self.args = args
-        self._writable = {_key(place) for place in writes or []}
+        self._writes = writes or []
         self._volumes: dict[Key, Volume] = {}
         self._devices: dict[str, Device] = {}
+        self._numbers: dict[str, int | None] = {}
         self.image_files: set[tuple[object, ...]] = set()
         """Identities of the host files under the volumes, as ends.Status has them."""
 
@@ -44,17 +45,34 @@ class Session:
 
         Raises CommandError that names the image.
         """
-        key = _key(place)
+        key = self._key(place)
         if key not in self._volumes:
+            writing = any(self._key(one) == key for one in self._writes)
             try:
-                volume = self._open(place, key in self._writable)
+                self._volumes[key] = self._open(place, writing)
             except (OSError, ValueError) as error:
                 raise CommandError(place.volume_name, error) from error
-            self._volumes[key] = volume
         return self._volumes[key]
 
     def same_volume(self, one: Place, other: Place) -> bool:
-        return _key(one) == _key(other)
+        """Whether two places lie in the same volume, however it is called."""
+        return self._key(one) == self._key(other)
+
+    def _key(self, place: Place) -> Key:
+        """The image and the number of the partition, also where it is the only one, left out."""
+        path, number = os.path.realpath(place.image), place.partition
+        if number is None and not self.args.offset:
+            if path not in self._numbers:
+                self._numbers[path] = self._only_partition(place)
+            number = self._numbers[path]
+        return path, number
+
+    def _only_partition(self, place: Place) -> int | None:
+        try:
+            found = pyexfat.detect(self.device(place.image))
+        except (OSError, ValueError) as error:
+            raise CommandError(place.volume_name, error) from error
+        return None if found is None else found.partition
 
     def _open(self, place: Place, writing: bool) -> Volume:
         options = self.args
@@ -78,7 +96,7 @@ class Session:
         """The device of an image file, one for all of its partitions."""
         path = os.path.realpath(image)
         if path not in self._devices:
-            writing = any(one == path for one, _ in self._writable)
+            writing = any(os.path.realpath(one.image) == path for one in self._writes)
             device = Device.file(image, writable=writing)
             self._devices[path] = device
             status = os.stat(path)
@@ -119,7 +137,3 @@ class Session:
         for path, device in self._devices.items():
             with self.attempt(path):
                 device.close()
-
-
-def _key(place: Place) -> Key:
-    return os.path.realpath(place.image), place.partition
