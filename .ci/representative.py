@@ -1,4 +1,4 @@
-"""A bit of everything, once, for valgrind: a volume in memory, one in a file, and damaged images."""
+"""A bit of everything once, for valgrind: volumes in memory and in a file, and damaged images."""
 
 import io
 import tempfile
