@@ -17,6 +17,9 @@ enum { SUMMARY_SHIFT = 15 };
 /* A search for a long piece settles for the longest seen after looking at this many bits. */
 #define SEARCH_BITS (16u << 20)
 
+/* A walk over the bitmap asks for so many bytes at a time. */
+#define READ_AHEAD (128u << 10)
+
 static const char bitmap_name[] = "allocation bitmap";
 
 /* Pins the part of a bitmap copy that holds `bit`; *bits: how many bits from there are in this
@@ -47,6 +50,23 @@ static int pin(struct exfat *x, unsigned copy, uint32_t bit, struct cache_ref *r
     uint64_t n = bytes * 8 - (bit & 7);
     *bits = (uint32_t)base_min(n, x->g.clusters - bit);
     return 0;
+}
+
+/* For walks: a walk that has come to the part at `bit`, and does not stop in it, will want what
+ * follows. */
+static void read_ahead(struct exfat *x, uint32_t bit, uint32_t end, bool first)
+{
+    uint64_t byte = bit >> 3, wanted = (end - bit) / 8;
+    uint32_t cluster;
+    uint64_t piece;
+    if ((first || (byte & (READ_AHEAD - 1)) == 0) && wanted > 4096 &&
+        exfat_chain_find(x, &x->bitmap[0].chain, byte >> x->g.cluster_shift, &cluster, &piece,
+                         bitmap_name) == 0) {
+        uint64_t in_cluster = byte & (x->cluster_size - 1);
+        uint64_t left = READ_AHEAD - (byte & (READ_AHEAD - 1));
+        left = base_min(base_min(left, wanted), (piece << x->g.cluster_shift) - in_cluster);
+        cache_read_ahead(x->volume->cache, exfat_cluster_offset(x, cluster) + in_cluster, left);
+    }
 }
 
 /* 64 bits from the first of p on; bits past `bytes` read as used. */
@@ -87,6 +107,7 @@ static uint32_t find_in_part(struct exfat *x, const uint8_t *p, uint32_t skip, u
 /* First bit with value `used` in [bit, end); end when there is none. */
 static int find_next(struct exfat *x, uint32_t bit, uint32_t end, bool used, uint32_t *out)
 {
+    unsigned parts = 0;
     while (bit < end) {
         uint32_t *summary = x->block_free ? &x->block_free[bit >> SUMMARY_SHIFT] : NULL;
         if (!used && summary && *summary == 0) {
@@ -98,6 +119,9 @@ static int find_next(struct exfat *x, uint32_t bit, uint32_t end, bool used, uin
         }
         struct cache_ref ref;
         uint32_t bits;
+        if (parts++ > 0) { /* most searches end in their first part */
+            read_ahead(x, bit, end, parts == 2);
+        }
         int rc = pin(x, 0, bit, &ref, &bits);
         if (rc < 0) {
             return rc;
@@ -318,6 +342,7 @@ int exfat_bitmap_count(struct exfat *x, uint32_t *free_clusters)
         while (bit < x->g.clusters) {
             struct cache_ref ref;
             uint32_t bits;
+            read_ahead(x, bit, x->g.clusters, bit == 0);
             int rc = pin(x, 0, bit, &ref, &bits);
             if (rc < 0) {
                 return rc;

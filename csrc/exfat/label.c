@@ -5,6 +5,10 @@
 
 #include "base/unicode.h"
 
+/* Units that an entry has room for: some systems write more than the eleven that are allowed, and
+ * that is no reason to hide them. */
+enum { READ_UNITS = (EXFAT_ENTRY_SIZE - EXFAT_LABEL_TEXT) / 2 };
+
 /* ---- the entry [7.3] ---- */
 
 int exfat_label_parse(const char *label, size_t n, uint16_t units[EXFAT_LABEL_UNITS])
@@ -31,10 +35,10 @@ void exfat_label_build(uint8_t entry[EXFAT_ENTRY_SIZE], const uint16_t *units, i
 
 int exfat_label_text(const uint8_t entry[EXFAT_ENTRY_SIZE], char *buffer, size_t cap)
 {
-    uint16_t units[EXFAT_LABEL_UNITS];
+    uint16_t units[READ_UNITS];
     uint8_t n = entry[EXFAT_LABEL_COUNT];
 
-    if (n > EXFAT_LABEL_UNITS) {
+    if (n > READ_UNITS) {
         return -BASE_ECORRUPT;
     }
     for (uint8_t i = 0; i < n; i++) {
