@@ -166,6 +166,21 @@ def test_interrupted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.fails("ls", "card.img", code=130) == "interrupted"
 
 
+@pytest.mark.parametrize("command", [["ls", "-l"], ["tree"], ["info", "--json"], ["cat"], ["map"]])
+def test_standard_output_is_full(command: list[str]) -> None:
+    with px.format("card.img", size="8 MiB") as volume:
+        volume.create_many("/", [f"a file with a rather long name {n}" for n in range(500)])
+        volume.write_bytes("/data", bytes(1 << 20))
+    place = "card.img:/data" if command == ["cat"] else "card.img"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "pyexfat", *command, place],
+            stdout=full, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == b"pyexfat: standard output: No space left on device\n"
+
+
 def test_busy(cli: Cli) -> None:
     with px.format("card.img", size="8 MiB"):
         error = cli.fails("mkdir", "card.img:/d")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from .errors import FAILURE, INTERRUPTED, OUTPUT_CLOSED, CommandError, report
 from .parser import build_parser
+from .render import OutputError, writing
 
 __all__ = ["main"]
 
@@ -29,13 +30,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else FAILURE
     try:
         status: int = args.run(args)
-        sys.stdout.flush()
+        with writing():
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("pyexfat: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         _forget_output()
         return OUTPUT_CLOSED
+    except OutputError as error:
+        report(error.__cause__ or error, "standard output")
+        _forget_output()
+        return FAILURE
     except CommandError as error:
         report(error)
         return error.status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import cast
 
 from .copier import Copier
@@ -12,6 +11,7 @@ from .options import add_reading, add_writing, location, place
 from .parser import Subparsers, command
 from .places import Location, Place, Stream
 from .progress import Progress
+from .render import BinaryOutput
 from .session import Session
 
 _CP = """\
@@ -79,11 +79,11 @@ def run_cat(args: argparse.Namespace) -> int:
 
 def write_to_output(session: Session, places: list[Place]) -> None:
     """Files one after the other to standard output."""
-    sys.stdout.flush()
+    output = BinaryOutput()
     for where in places:
         with session.attempt(where):
-            session.volume(where).copy_out(where.path, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+            session.volume(where).copy_out(where.path, output)
+    output.flush()
 
 
 def run_cp(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from .render import Cell
 from .session import Session
 
 VOLUME_KEYS = (
-    "fs label serial uuid offset size sector_size cluster_size clusters free_clusters\n"
+    "fs label serial uuid offset size sector_size cluster_size clusters free_clusters "
     "bad_clusters total used free dirty media_failure from_backup"
 )
 _DETECTED_KEYS = "image partition fs label serial uuid offset size damaged"

@@ -251,7 +251,7 @@ def _concerned(error: OSError | ValueError, where: Place) -> str:
     name = getattr(error, "filename", None)
     if isinstance(name, bytes):
         name = os.fsdecode(name)
-    if not isinstance(name, str):
+    if not isinstance(name, str) or name == where.image:
         return where.volume_name
     return name if os.path.lexists(name) else str(Place(where.image, where.partition, name))
 

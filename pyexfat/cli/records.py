@@ -10,7 +10,7 @@ from pyexfat._core import Stat
 from .places import Place
 
 ENTRY_KEYS = (
-    "path name type size valid_size allocated attributes created modified accessed\n"
+    "path name type size valid_size allocated attributes created modified accessed "
     "(ISO 8601, UTC) created_ns modified_ns accessed_ns first_cluster contiguous"
 )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -47,6 +48,44 @@ def _style(cell: Cell) -> str:
     return "" if isinstance(cell, str) else cell[1]
 
 
+class OutputError(Exception):
+    """Standard output takes no more; ``__cause__`` says why.
+
+    It concerns none of the arguments, so it ends the command.
+    """
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Turns failures of standard output into OutputError, but for a reader that went away."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError from error
+
+
+class BinaryOutput:
+    """Standard output for the content of files."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+
+    def write(self, data: bytes | memoryview) -> int:
+        """All of it, also where the stream has no buffer (python -u) and takes a part at a time."""
+        rest = memoryview(data)
+        with writing():
+            while rest:
+                rest = rest[sys.stdout.buffer.write(rest) or 0 :]
+        return len(data)
+
+    def flush(self) -> None:
+        """Hands it on."""
+        with writing():
+            sys.stdout.buffer.flush()
+
+
 class Output:
     """Standard output of one command."""
 
@@ -71,14 +110,16 @@ class Output:
         """One JSON document; lone surrogates come out as the ``\\udXXX`` escapes that JSON has for
         them.
         """
-        json.dump(value, self.stream, indent=2, ensure_ascii=True)
-        self.stream.write("\n")
+        with writing():
+            json.dump(value, self.stream, indent=2, ensure_ascii=True)
+            self.stream.write("\n")
 
     def line(self, *cells: Cell) -> None:
         """One line of cells set one after the other, never wrapped."""
         if self.console is None:
             text = "".join(map(_text, cells)).rstrip(" ")
-            self.stream.write(encodable(text, self.stream) + "\n")
+            with writing():
+                self.stream.write(encodable(text, self.stream) + "\n")
             return
         from rich.text import Text
 
@@ -86,7 +127,8 @@ class Output:
         for cell in cells:
             line.append(encodable(_text(cell), self.stream), style=_style(cell) or None)
         line.rstrip()
-        self.console.print(line, soft_wrap=True)
+        with writing():
+            self.console.print(line, soft_wrap=True)
 
     def aligned(self, rows: Iterable[Sequence[Cell]], right: Iterable[int] = ()) -> None:
         """Rows of cells in columns, two spaces apart; the columns numbered in ``right`` are flush
@@ -126,7 +168,8 @@ class Output:
             table.add_column(heading, justify="right" if i in right else "left", overflow="fold")
         for row in rows:
             table.add_row(*(Text(encodable(_text(c), self.stream), style=_style(c)) for c in row))
-        self.console.print(table)
+        with writing():
+            self.console.print(table)
 
     def fields(self, rows: Iterable[tuple[str, Cell]]) -> None:
         """Name and value, one a line."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from pyexfat._text import visible
@@ -14,7 +13,7 @@ from .options import add_reading, place
 from .parser import Subparsers, command
 from .places import Place, base_name
 from .records import place_record, plural
-from .render import Cell
+from .render import BinaryOutput, Cell
 from .session import Session
 
 _SVG_CELLS = 4096
@@ -123,7 +122,7 @@ def _shape(session: Session, args: argparse.Namespace) -> tuple[int, int]:
 
 def _write_svg(text: str, path: str) -> None:
     if path == "-":
-        sys.stdout.write(text)
+        BinaryOutput().write(text.encode("ascii", "xmlcharrefreplace"))
         return
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
