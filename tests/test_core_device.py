@@ -95,7 +95,9 @@ def device(request: pytest.FixtureRequest, tmp_path: Path) -> _core.Device:
 
 def test_sectors_are_kept(device: _core.Device) -> None:
     assert (device.size, device.sector_size) == (SIZE, SECTOR)
-    assert not device.readonly and not device.closed and not device.is_block
+    assert not device.readonly
+    assert not device.closed
+    assert not device.is_block
     assert device.pread(SECTOR, 0) == bytes(SECTOR)
     assert device.pwrite(LETTERS[0] + LETTERS[1], SECTOR) == 2 * SECTOR
     assert device.pwrite(memoryview(LETTERS[2]), SIZE - SECTOR) == SECTOR
@@ -112,7 +114,8 @@ def test_volume_on_every_kind(device: _core.Device, tmp_path: Path) -> None:
     fill(device)
     assert content(device) == b"content"
     found = _core.detect(device)
-    assert found is not None and (found.fs, found.label, found.size) == ("exfat", "CORE", SIZE)
+    assert found is not None
+    assert (found.fs, found.label, found.size) == ("exfat", "CORE", SIZE)
     fsck(device.pread(SIZE, 0), tmp_path)
 
 
@@ -146,7 +149,13 @@ def test_closing(device: _core.Device) -> None:
 
 
 def test_ranges_are_checked(device: _core.Device) -> None:
-    for length, offset in ((1, 0), (SECTOR, 1), (SECTOR, SIZE), (SIZE + SECTOR, 0), (SECTOR, 2**64 - 512)):
+    for length, offset in (
+        (1, 0),
+        (SECTOR, 1),
+        (SECTOR, SIZE),
+        (SIZE + SECTOR, 0),
+        (SECTOR, 2**64 - 512),
+    ):
         with pytest.raises(ValueError, match="offset and length"):
             device.pread(length, offset)
         with pytest.raises(ValueError, match="offset and length"):
@@ -175,7 +184,8 @@ def test_devices_are_made_by_class_methods_only() -> None:
     assert type(mine) is Mine
     assert type(mine.branch()) is _core.Device
     Mine._device_class = Mine
-    assert type(mine.branch()) is Mine and type(mine.slice(0, SECTOR)) is Mine
+    assert type(mine.branch()) is Mine
+    assert type(mine.slice(0, SECTOR)) is Mine
     Mine._recorder_class = Mine  # type: ignore[assignment]
     with pytest.raises(TypeError, match="_recorder_class must be a subclass"):
         mine.record()
@@ -217,7 +227,7 @@ def test_file(tmp_path: Path) -> None:
     device.close()
     reader = _core.Device.file(os.fsencode(path))
     assert reader.readonly
-    with pytest.raises(OSError, match="[Rr]ead-only") as failed2:
+    with pytest.raises(OSError, match=r"[Rr]ead-only") as failed2:
         reader.pwrite(LETTERS[1], 0)
     assert failed2.value.errno == errno.EROFS
     assert path.read_bytes()[:SECTOR] == bytes(SECTOR)
@@ -266,13 +276,15 @@ def test_buffer_is_free_when_the_volume_and_device_are_closed() -> None:
         memory.append(0)
     volume.close()
     memory.append(0)  # although handle, volume and device are still there
-    assert handle.closed and volume.closed and device.closed
+    assert handle.closed
+    assert volume.closed
+    assert device.closed
 
 
 def test_read_only_buffers() -> None:
     device = _core.Device.buffer(bytes(SIZE))
     assert device.readonly
-    with pytest.raises(OSError, match="[Rr]ead-only"):
+    with pytest.raises(OSError, match=r"[Rr]ead-only"):
         device.pwrite(LETTERS[0], 0)
     with pytest.raises(BufferError):
         _core.Device.buffer(bytes(SIZE), writable=True)
@@ -330,7 +342,8 @@ class Plain:
 def test_a_poor_file_object_is_enough(tmp_path: Path) -> None:
     file = Plain(SIZE)
     device = _core.Device.wrap(file)
-    assert device.source is file and device.kind == "object"
+    assert device.source is file
+    assert device.kind == "object"
     fill(device)
     assert content(device) == b"content"
     fsck(file.data, tmp_path)
@@ -479,7 +492,8 @@ def test_everything_goes_when_nobody_has_it() -> None:
     handle = volume.open_file("/dir/file", _core.OPEN_READ)
     del file, device, volume
     gc.collect()
-    assert gone() is not None and handle.pread(7, 0) == b"content"
+    assert gone() is not None
+    assert handle.pread(7, 0) == b"content"
     del handle
     gc.collect()
     assert gone() is None
@@ -522,7 +536,8 @@ def test_cycles_are_collected() -> None:
 def test_slice() -> None:
     whole = _core.Device.memory(16 * SECTOR)
     part = whole.slice(2 * SECTOR, 3 * SECTOR)
-    assert part.parent is whole and part.size == 3 * SECTOR
+    assert part.parent is whole
+    assert part.size == 3 * SECTOR
     part.pwrite(LETTERS[0], SECTOR)
     assert whole.pread(SECTOR, 3 * SECTOR) == LETTERS[0]
     for offset, length in ((1, SECTOR), (0, 17 * SECTOR), (15 * SECTOR, 2 * SECTOR)):
@@ -633,7 +648,7 @@ def test_faults() -> None:
     device = below.faults()
     device.add("write", nth=2, error=errno.ENOSPC)
     device.pwrite(LETTERS[0], 0)
-    with pytest.raises(OSError, match="[Nn]o space") as full:
+    with pytest.raises(OSError, match=r"[Nn]o space") as full:
         device.pwrite(LETTERS[1], 0)
     assert full.value.errno == errno.ENOSPC
     device.pwrite(LETTERS[2], 0)
@@ -642,7 +657,7 @@ def test_faults() -> None:
 
     device.clear()
     device.add(action="tear", keep=SECTOR)
-    with pytest.raises(OSError, match="[Ii]nput/output"):
+    with pytest.raises(OSError, match=r"[Ii]nput/output"):
         device.pwrite(LETTERS[3] + LETTERS[4], 0)
     assert below.pread(2 * SECTOR, 0) == LETTERS[3] + bytes(SECTOR)
 
@@ -655,7 +670,11 @@ def test_faults() -> None:
     device.clear()
     device.add("flush", action="die", error=errno.ENODEV)
     device.pwrite(LETTERS[6], 0)
-    for call in (device.flush, lambda: device.pread(SECTOR, 0), lambda: device.pwrite(LETTERS[0], 0)):
+    for call in (
+        device.flush,
+        lambda: device.pread(SECTOR, 0),
+        lambda: device.pwrite(LETTERS[0], 0),
+    ):
         with pytest.raises(OSError, match=os.strerror(errno.ENODEV)) as dead:
             call()
         assert dead.value.errno == errno.ENODEV
@@ -668,7 +687,7 @@ def test_faults_by_structure() -> None:
     device.add("write", structure="allocation bitmap")
     volume.touch("/no-cluster-needed")
     volume.mkdir("/one-cluster-needed")
-    with pytest.raises(OSError, match="[Ii]nput/output"):
+    with pytest.raises(OSError, match=r"[Ii]nput/output"):
         volume.sync()
     volume.abandon()
 
@@ -703,7 +722,8 @@ def test_partition_table(scheme: Any, tmp_path: Path) -> None:
     offset, length = _core.write_partition_table(device, scheme, align=1 << 20, env=env)
     assert offset == 1 << 20
     table = _core.partitions(device)
-    assert table.scheme == scheme and not table.from_backup
+    assert table.scheme == scheme
+    assert not table.from_backup
     (found,) = table.partitions
     assert (found.number, found.offset, found.length) == (1, offset, length)
     fill(device.slice(offset, length))
@@ -748,7 +768,8 @@ def test_loop_device(tmp_path: Path) -> None:
     loop = made.stdout.strip()
     try:
         device = _core.Device.file(loop, writable=True)
-        assert device.is_block and (device.size, device.sector_size) == (SIZE, 4096)
+        assert device.is_block
+        assert (device.size, device.sector_size) == (SIZE, 4096)
         with pytest.raises(OSError, match="busy"):
             _core.Device.file(loop, writable=True)
         fill(device)

@@ -287,24 +287,29 @@ static PyObject *device_set_size(PyObject *op, PyObject *arg)
     return none_or_raise(self, rc);
 }
 
+/* Marked as closed before the core is asked, so that a call in another thread that finds it closed
+ * knows why. */
 static PyObject *device_shut(PyObject *op, PyObject *unused)
 {
     struct py_device *self = py_device_of(op);
-    struct device *d;
+    struct device *d = NULL;
     int rc;
 
     (void)unused;
-    if (py_device_was_closed(self)) {
+    if (!py_device_was_closed(self)) {
+        d = py_device_enter(self);
+    }
+    if (!d) {
+        PyErr_Clear();
         return Py_NewRef(Py_None);
     }
-    d = py_device_enter(self);
-    if (!d) {
-        PyErr_Clear(); /* another thread was faster */
+    if (__atomic_fetch_or(&self->users, 1, __ATOMIC_ACQ_REL) & 1) {
+        py_device_leave(self); /* another thread was faster */
         return Py_NewRef(Py_None);
     }
     PY_CALL(rc, device_close(d));
-    if (rc != -EDEADLK) { /* refused: it is in use by this very thread */
-        __atomic_fetch_or(&self->users, 1, __ATOMIC_ACQ_REL);
+    if (rc == -EDEADLK) { /* refused: it is in use by this very thread */
+        __atomic_fetch_and(&self->users, ~1u, __ATOMIC_ACQ_REL);
     }
     py_device_leave(self);
     return rc < 0 ? py_raise(self->state, rc, NULL, NULL, NULL) : Py_NewRef(Py_None);

@@ -22,17 +22,35 @@ static PyObject *new_error(PyObject *class, int code, PyObject *message, PyObjec
     return PyObject_CallFunction(class, "iOOOO", code, message, path, Py_None, path2);
 }
 
+/* Small numbers as people count, large ones as they are looked for in a dump. */
+static PyObject *value_text(const char *word, uint64_t v)
+{
+    return v < 65536 ? PyUnicode_FromFormat("%s %llu", word, (unsigned long long)v)
+                     : PyUnicode_FromFormat("%s 0x%llx", word, (unsigned long long)v);
+}
+
+/* "entry set at byte 4096, SetChecksum: does not match (found 0x1234, expected 0x4321)"; an
+ * expected 0 says that no single value is right. */
 static PyObject *damage_message(const struct base_error *e)
 {
     const char *detail = e->detail[0] ? e->detail : "damaged";
+    PyObject *found, *expected, *message = NULL;
 
-    if (!e->field[0]) {
-        return PyUnicode_FromFormat("%s at byte %llu: %s", e->structure,
-                                    (unsigned long long)e->offset, detail);
+    if (!e->field[0] || (e->found == 0 && e->expected == 0)) {
+        return PyUnicode_FromFormat("%s at byte %llu%s%s: %s", e->structure,
+                                    (unsigned long long)e->offset, e->field[0] ? ", " : "",
+                                    e->field, detail);
     }
-    return PyUnicode_FromFormat("%s at byte %llu, %s: %s (found %llu, expected %llu)", e->structure,
-                                (unsigned long long)e->offset, e->field, detail,
-                                (unsigned long long)e->found, (unsigned long long)e->expected);
+    found = value_text("found", e->found);
+    expected = e->expected ? value_text(", expected", e->expected) : PyUnicode_FromString("");
+    if (found && expected) {
+        message =
+            PyUnicode_FromFormat("%s at byte %llu, %s: %s (%U%U)", e->structure,
+                                 (unsigned long long)e->offset, e->field, detail, found, expected);
+    }
+    Py_XDECREF(found);
+    Py_XDECREF(expected);
+    return message;
 }
 
 static PyObject *new_damage(struct py_state *st, int code, const struct base_error *e,

@@ -362,9 +362,14 @@ static bool names_arg(PyObject *o, struct names *names)
         PyErr_NoMemory();
     }
     for (; !PyErr_Occurred() && names->n < count; names->n++) {
+        PyObject *name = PyList_GetItem(names->list, (Py_ssize_t)names->n);
         struct py_text *t = &names->texts[names->n];
 
-        if (!py_text(PyList_GetItem(names->list, (Py_ssize_t)names->n), "names", t)) {
+        if (!PyUnicode_Check(name)) {
+            PyErr_Format(PyExc_TypeError, "names[%zu] must be a str, not %R", names->n, name);
+            break;
+        }
+        if (!py_text(name, "names", t)) {
             break;
         }
         names->v[names->n] = (struct volume_name){t->s, (size_t)t->n};
