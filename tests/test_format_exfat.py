@@ -259,6 +259,44 @@ def test_label_characters_that_are_refused(character: str) -> None:
         assert volume.label == "before"
 
 
+def relabelled(count: int) -> px.Device:
+    """A volume whose label entry says ``count`` units, all of them set."""
+    device = px.Device.memory(MIB)
+    px.format(device, label="x").close()
+    root = boot(device)["heap_offset"] * 512 + 3 * 4096
+    sector = bytearray(device.pread(512, root))
+    sector[:32] = bytes([0x83, count]) + "ABCDEFGHIJKLMNO".encode("utf-16-le")
+    device.pwrite(sector, root)
+    return device
+
+
+def test_label_that_is_too_long_is_read_as_far_as_the_entry_goes() -> None:
+    device = relabelled(15)
+    with px.open(device, "r+") as volume:
+        assert volume.label == "ABCDEFGHIJKLMNO"
+        volume.label = "ABCDEFGHIJK"
+    with px.open(relabelled(16)) as volume, pytest.raises(px.CorruptImageError) as caught:
+        _ = volume.label
+    assert caught.value.where is not None
+    assert caught.value.where.field == "CharacterCount"
+    assert (caught.value.where.found, caught.value.where.expected) == (16, 11)
+
+
+def test_volume_of_less_than_a_mebibyte_opens() -> None:
+    device = px.Device.memory(MIB)
+    px.format(device).close()
+    region = bytearray(device.pread(24 * 512, 0))
+    for start in (0, 12 * 512):
+        struct.pack_into("<Q", region, start + 72, 2047)
+        struct.pack_into("<I", region, start + 92, 239)
+        right = checksum(region[start:], 512)
+        region[start + 11 * 512 : start + 12 * 512] = struct.pack("<I", right) * 128
+    device.pwrite(region, 0)
+    with px.open(device.slice(0, MIB - 512), "r+") as volume:
+        volume.write_bytes("/a", b"a")
+        assert volume.usage().clusters == 239
+
+
 def test_label_takes_a_place_among_files_and_gives_it_back() -> None:
     device = px.Device.memory(MIB)
     with px.format(device) as volume:

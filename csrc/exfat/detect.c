@@ -4,40 +4,41 @@
 #include <stdlib.h>
 
 enum {
-    PIECE = 4096,           /* of the root directory, read at a time */
-    ROOT_BUDGET = 8 * 1024, /* beside the boot region of at most 48 KiB and its first look */
+    PIECE = 4096,       /* of the root directory, read at a time */
+    BUDGET = 64 * 1024, /* bytes that a detection may read */
 };
 
-/* Reads whole sectors of the device around [offset, offset + n), n <= PIECE; *at: where offset is
- * in buffer. */
-static int read_around(struct device *d, uint64_t offset, size_t n, uint8_t *buffer, size_t *at)
-{
-    uint64_t sector = d->sector_size;
-    uint64_t start = offset / sector * sector;
-    uint64_t end = base_round_up(offset + n, sector);
+struct reader {
+    struct device *d;
+    uint64_t left; /* of the budget */
+    uint8_t buffer[2 * PIECE];
+};
 
-    if (end > d->size) {
-        return -EIO;
+/* Reads the device's sectors around n bytes, n <= PIECE; where those are in the buffer, or NULL. */
+static const uint8_t *read_around(struct reader *r, uint64_t offset, size_t n)
+{
+    uint64_t sector = r->d->sector_size;
+    uint64_t start = offset / sector * sector;
+    uint64_t length = base_round_up(offset + n, sector) - start;
+
+    if (length > r->left || device_read(r->d, start, r->buffer, (size_t)length) != 0) {
+        return NULL;
     }
-    *at = (size_t)(offset - start);
-    return device_read(d, start, buffer, (size_t)(end - start));
+    r->left -= length;
+    return r->buffer + (offset - start);
 }
 
-static int next_cluster(struct device *d, const struct exfat_geometry *g, uint32_t *cluster,
-                        uint8_t *buffer)
+/* 0, which is no cluster, when there is no telling. */
+static uint32_t next_cluster(struct reader *r, const struct exfat_geometry *g, uint32_t cluster)
 {
     uint64_t fat = g->fat_offset;
-    size_t at;
-    int err;
+    const uint8_t *p;
 
     if (g->volume_flags & EXFAT_FLAG_ACTIVE_FAT) {
         fat += g->fat_length;
     }
-    err = read_around(d, (fat << g->sector_shift) + (uint64_t)*cluster * 4, 4, buffer, &at);
-    if (!err) {
-        *cluster = base_le32(buffer + at);
-    }
-    return err;
+    p = read_around(r, (fat << g->sector_shift) + (uint64_t)cluster * 4, 4);
+    return p ? base_le32(p) : 0;
 }
 
 /* Takes what it knows from n bytes of entries; false when the directory ends there or all is found.
@@ -64,82 +65,84 @@ static bool take_entries(const uint8_t *p, size_t n, struct volume_detected *out
     return !*has_label || !out->has_uuid;
 }
 
-/* The start of the root directory, as far as the budget goes. What cannot be read stays unknown. */
-static void read_root(struct device *d, const struct exfat_geometry *g, struct volume_detected *out,
-                      uint8_t *buffer)
+/* The root directory as far as the budget goes. What cannot be read stays unknown. */
+static void read_root(struct reader *r, const struct exfat_geometry *g, struct volume_detected *out)
 {
     uint64_t cluster_size = UINT64_C(1) << g->cluster_shift, within = 0;
     size_t n = (size_t)base_min(cluster_size, PIECE);
     uint32_t cluster = g->root_cluster;
     bool has_label = false;
 
-    for (size_t left = ROOT_BUDGET; left >= n; left -= n) {
+    while (cluster >= EXFAT_FIRST_CLUSTER && cluster - EXFAT_FIRST_CLUSTER < g->clusters) {
         uint64_t offset = (uint64_t)g->heap_offset << g->sector_shift;
-        size_t at;
+        const uint8_t *p;
 
-        if (cluster < EXFAT_FIRST_CLUSTER || cluster - EXFAT_FIRST_CLUSTER >= g->clusters) {
-            return;
-        }
         offset += ((uint64_t)(cluster - EXFAT_FIRST_CLUSTER) << g->cluster_shift) + within;
-        if (read_around(d, offset, n, buffer, &at) != 0 ||
-            !take_entries(buffer + at, n, out, &has_label)) {
+        p = read_around(r, offset, n);
+        if (!p || !take_entries(p, n, out, &has_label)) {
             return;
         }
         within += n;
         if (within == cluster_size) {
             within = 0;
-            if (left < 2 * n || next_cluster(d, g, &cluster, buffer) != 0) {
-                return;
-            }
+            cluster = next_cluster(r, g, cluster);
         }
     }
 }
 
-/* The name stands in the first sector whatever else is wrong. */
-static int find_name(struct device *d, uint8_t *buffer)
+/* What the first sector says, whatever else is wrong. 1: the name stands there. */
+static int read_first(struct reader *r, struct volume_detected *out)
 {
+    const uint8_t *p = r->buffer;
+    uint64_t length;
     int err;
 
-    if (d->size < d->sector_size) {
+    if (r->d->size < r->d->sector_size) {
         return 0;
     }
-    err = device_read(d, 0, buffer, d->sector_size);
-    return err ? err : memcmp(buffer + EXFAT_BOOT_NAME, "EXFAT   ", 8) == 0;
+    err = device_read(r->d, 0, r->buffer, r->d->sector_size);
+    if (err) {
+        return err;
+    }
+    if (memcmp(p + EXFAT_BOOT_NAME, "EXFAT   ", 8) != 0) {
+        return 0;
+    }
+    memset(out, 0, sizeof *out);
+    memcpy(out->fs, "exfat", sizeof "exfat");
+    out->serial = base_le32(p + EXFAT_BOOT_SERIAL);
+    out->has_serial = true;
+    length = base_le64(p + EXFAT_BOOT_VOLUME_LENGTH);
+    if (p[EXFAT_BOOT_SECTOR_SHIFT] <= EXFAT_SECTOR_SHIFT_MAX &&
+        length <= UINT64_MAX >> p[EXFAT_BOOT_SECTOR_SHIFT]) {
+        out->size = length << p[EXFAT_BOOT_SECTOR_SHIFT];
+    }
+    return 1;
 }
 
 int exfat_detect(struct device *d, struct volume_detected *out)
 {
     struct exfat_geometry g;
-    uint8_t *buffer = malloc(2 * PIECE);
-    uint32_t shift;
+    struct reader *r = malloc(sizeof *r);
     int found, err;
 
-    if (!buffer) {
+    if (!r) {
         return -ENOMEM;
     }
-    found = find_name(d, buffer);
+    r->d = d;
+    found = read_first(r, out);
     if (found != 1) {
         goto out;
-    }
-    memset(out, 0, sizeof *out);
-    memcpy(out->fs, "exfat", sizeof "exfat");
-    out->serial = base_le32(buffer + EXFAT_BOOT_SERIAL);
-    out->has_serial = true;
-    shift = buffer[EXFAT_BOOT_SECTOR_SHIFT];
-    if (shift <= EXFAT_SECTOR_SHIFT_MAX) {
-        uint64_t length = base_le64(buffer + EXFAT_BOOT_VOLUME_LENGTH);
-
-        out->size = length > UINT64_MAX >> shift ? 0 : length << shift;
     }
     err = exfat_boot_read(d, false, &g, NULL);
     if (err == -BASE_ECORRUPT) {
         out->damaged = true;
     } else if (err == 0) {
-        read_root(d, &g, out, buffer);
+        r->left = BUDGET - d->sector_size - ((uint64_t)EXFAT_BOOT_SECTORS << g.sector_shift);
+        read_root(r, &g, out);
     } else if (err != -BASE_EUNSUPPORTED) {
         found = err;
     }
 out:
-    free(buffer);
+    free(r);
     return found;
 }

@@ -180,7 +180,7 @@ static const struct wrong wrongs[] = {
     {10, 1, 0, "FileSystemName", 0x2020205441465845},
     {11, 1, 1, "MustBeZero", 0},
     {63, 1, 0x80, "MustBeZero", 0},
-    {72, 8, 2047, "VolumeLength", 2048},
+    {72, 8, 256, "ClusterHeapOffset", 208},
     {72, 8, 8193, "VolumeLength", 8192},
     {72, 8, UINT64_MAX, "VolumeLength", 8192},
     {80, 4, 23, "FatOffset", 24},

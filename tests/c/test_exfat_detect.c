@@ -132,8 +132,8 @@ static void test_damaged(void)
     edit(d, 106, "\x02", 1); /* a dirty volume is not a damaged one */
     CHECK(detect(d, &v, -1) == 1 && !v.damaged && strcmp(v.label, "whole") == 0);
     CHECK(exfat_boot_read(d, false, &g, NULL) == 0);
-    edit(d, ((uint64_t)g.heap_offset << 9) + (uint64_t)(g.root_cluster - 2) * 4096 + 1, "\x0C", 1);
-    CHECK(detect(d, &v, -1) == 1 && !v.damaged && v.label[0] == '\0'); /* 12 units */
+    edit(d, ((uint64_t)g.heap_offset << 9) + (uint64_t)(g.root_cluster - 2) * 4096 + 1, "\x10", 1);
+    CHECK(detect(d, &v, -1) == 1 && !v.damaged && v.label[0] == '\0'); /* 16 units */
 
     CHECK(device_slice_new(d, 0, 2 * MIB, &cut) == 0);
     CHECK(detect(cut, &v, -1) == 1 && v.damaged && v.size == 4 * MIB);
