@@ -43,6 +43,12 @@ static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t ind
             f->have_upcase = true;
         }
         return 0;
+    case EXFAT_TYPE_GUID:
+        if (!x->volume->has_uuid) {
+            memcpy(x->volume->uuid, e + EXFAT_GUID_VALUE, sizeof x->volume->uuid);
+            x->volume->has_uuid = true;
+        }
+        return 0;
     case EXFAT_TYPE_LABEL:
     case EXFAT_TYPE_FILE:
         return 0;

@@ -6,25 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Characters that a file name may not have [7.7.3]. */
-static bool forbidden(uint16_t c)
-{
-    switch (c) {
-    case '"':
-    case '*':
-    case '/':
-    case ':':
-    case '<':
-    case '>':
-    case '?':
-    case '\\':
-    case '|':
-        return true;
-    default:
-        return c < 0x20;
-    }
-}
-
 void exfat_name_finish(const struct exfat *x, struct exfat_name *name)
 {
     uint16_t sum = 0;
@@ -51,7 +32,7 @@ int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_cr
     out->length = (uint32_t)length;
     if (for_create) {
         for (uint32_t i = 0; i < out->length; i++) {
-            if (forbidden(out->unit[i])) {
+            if (exfat_unit_forbidden(out->unit[i])) {
                 return -EINVAL;
             }
         }
