@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -110,6 +112,8 @@ def _open_target(target: Any, writable: bool, sector_size: int, *, create: bool 
                 raise TypeError(f"a {type(target).__name__} can't be written to (open it with 'r')")
         return _Target(Device.buffer(target, writable, sector_size or 512), True, None)
     if hasattr(target, "read") and hasattr(target, "seek"):
+        if writable and hasattr(target, "writable") and not target.writable():
+            raise UnsupportedOperation("the target is a file that is not open for writing")
         return _Target(Device.wrap(target, writable, None, sector_size or 512), True, None)
     raise TypeError(
         "target must be a path, a buffer, a seekable binary file or a Device, "
@@ -136,13 +140,25 @@ class _StreamDevice(Device):
 
 
 @contextmanager
+def _naming(target: Any) -> Iterator[None]:
+    """Adds the image's path to errors that have none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and isinstance(target, (str, os.PathLike)):
+            error.filename = os.fspath(target)
+        raise
+
+
+@contextmanager
 def _borrowed(target: Any, sector_size: int) -> Iterator[_core.Device]:
     """A device to look at for a moment; a file object's position is put back."""
     is_stream = not isinstance(target, (_core.Device, Path)) and hasattr(target, "tell")
     position = target.tell() if is_stream else None
     opened = _open_target(target, False, sector_size)
     try:
-        yield opened.whole
+        with _naming(target):
+            yield opened.whole
     finally:
         opened.close()
         if position is not None:
@@ -256,20 +272,21 @@ def open(
     writable = mode == "r+"
     opened = _open_target(target, writable, sector_size)
     try:
-        device = _locate(opened, fs, partition, start, count)
-        return Volume(
-            device,
-            fs=fs,
-            writable=writable,
-            use_backup=use_backup,
-            sync=sync,
-            policy=policy,
-            env=env,
-            pool=pool,
-            utc_offset=utc_offset,
-            owned=opened.owned,
-            image=opened.image,
-        )
+        with _naming(target):
+            device = _locate(opened, fs, partition, start, count)
+            return Volume(
+                device,
+                fs=fs,
+                writable=writable,
+                use_backup=use_backup,
+                sync=sync,
+                policy=policy,
+                env=env,
+                pool=pool,
+                utc_offset=utc_offset,
+                owned=opened.owned,
+                image=opened.image,
+            )
     except BaseException:
         opened.close()
         raise
@@ -369,7 +386,7 @@ def format(
         "alignment": _optional(alignment, "alignment") or 0,
     }
     whole = partition is None and not start and count is None
-    with ExitStack() as undo:
+    with _naming(target), ExitStack() as undo:
         opened = _make_target(target, wanted, geometry["sector_size"], whole, undo)
         device, place = _place(opened, partition_table, partition, start, count, env)
         _core.format(
@@ -418,7 +435,8 @@ def _populate(
     from .copying import build_times, copy_into_volume
 
     if not stat.S_ISDIR(os.stat(directory).st_mode):
-        raise NotADirectoryError(20, os.strerror(20), os.fspath(directory))
+        code = errno.ENOTDIR
+        raise NotADirectoryError(code, os.strerror(code), os.fspath(directory))
     copy_into_volume(volume, directory, "/", progress=progress, times_of=build_times(epoch))
 
 

@@ -27,7 +27,7 @@ from .volume import Volume
 Progress = Callable[[int, int, str], object]
 """Called with (bytes done, bytes in all, path of the source); what it raises stops the copy."""
 
-CHUNK = 8 << 20  # bytes moved in one call
+CHUNK = 4 << 20  # bytes moved in one call
 _TEMPORARY = ".pyexfat-copy-{}.tmp"
 
 
@@ -158,6 +158,7 @@ class HostSource:
         """
         self._follow = follow_symlinks
         self._image = image
+        self._directories: dict[tuple[int, int], os.stat_result] = {}
 
     def start(self) -> None:
         """Nothing to prepare."""
@@ -170,6 +171,8 @@ class HostSource:
     def _entry(self, path: str, name: str, status: os.stat_result) -> Entry:
         identity = (status.st_dev, status.st_ino)
         if stat.S_ISDIR(status.st_mode):
+            # As first seen: listing a directory changes its time of access.
+            status = self._directories.setdefault(identity, status)
             return Entry(path, name, True, 0, status, identity)
         if not stat.S_ISREG(status.st_mode):
             kind = _special_kind(status.st_mode)
@@ -699,9 +702,7 @@ def _copy_to_stream(
         reader.close()
 
 
-def copy_path(
-    source: Any, target: Any, *, preserve: bool, follow_symlinks: bool = True
-) -> None:
+def copy_path(source: Any, target: Any, *, preserve: bool, follow_symlinks: bool = True) -> None:
     """pathlib's copy(): exactly to ``target``; a directory must not exist yet."""
     if isinstance(target, Path):
         copy_into_volume(

@@ -579,8 +579,6 @@ class Path:
         """The other end of pathlib's copy(): ``source`` is a path of any kind."""
         from . import copying
 
-        if not follow_symlinks and source.info.is_symlink():
+        if not follow_symlinks and getattr(source, "info", source).is_symlink():
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), self._text)
-        copying.copy_path(
-            source, self, preserve=preserve_metadata, follow_symlinks=follow_symlinks
-        )
+        copying.copy_path(source, self, preserve=preserve_metadata, follow_symlinks=follow_symlinks)

@@ -81,14 +81,14 @@ def test_an_image_that_exists_keeps_its_size_or_gets_another(tmp_path: Path) -> 
 
 def test_nothing_old_stays_when_a_size_is_given(tmp_path: Path) -> None:
     image = tmp_path / "a.img"
-    image.write_bytes(b"SECRET" * (8 * MIB // 6))
+    image.write_bytes(b"SECRET: " * MIB)
     px.format(image, size="8 MiB").close()
     assert b"SECRET" not in image.read_bytes()
 
 
 def test_full_writes_zeros(tmp_path: Path) -> None:
     image = tmp_path / "a.img"
-    image.write_bytes(b"SECRET" * (4 * MIB // 6))
+    image.write_bytes(b"SECRET: " * (MIB // 2))
     steps: list[tuple[int, int, str]] = []
     px.format(image, full=True, progress=lambda *step: steps.append(step)).close()
     assert b"SECRET" not in image.read_bytes()
@@ -196,9 +196,8 @@ def test_read_only_targets_are_refused(tmp_path: Path) -> None:
         px.format(42)
     image = tmp_path / "a.img"
     image.write_bytes(bytes(4 * MIB))
-    with image.open("rb") as stream, pytest.raises(OSError, match=r".") as error:
+    with image.open("rb") as stream, pytest.raises(io.UnsupportedOperation, match="writing"):
         px.format(stream)
-    assert error.value.errno in (1, 9, 13, 30)
     assert image.read_bytes() == bytes(4 * MIB)
 
 
@@ -247,9 +246,9 @@ def test_uuid(tmp_path: Path) -> None:
 
 def test_a_huge_sparse_image_costs_little(tmp_path: Path) -> None:
     image = tmp_path / "huge.img"
-    with px.format(image, size="16 TiB") as vol:
-        assert vol.usage().total > 15 << 40
-    assert image.stat().st_size == 16 << 40
+    with px.format(image, size="8 TiB") as vol:
+        assert vol.usage().total > 7 << 40
+    assert image.stat().st_size == 8 << 40
     assert image.stat().st_blocks * 512 < 64 * MIB
 
 

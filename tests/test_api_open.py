@@ -449,3 +449,32 @@ def test_partitions_of_what_has_none(image: Path) -> None:
     assert px.partitions(bytes(MIB)) == []
     with pytest.raises(FileNotFoundError):
         px.partitions("/no/such/file")
+
+
+def test_other_file_systems_are_named_and_not_opened(tmp_path: Path) -> None:
+    mkfs = require_tool("mkfs.fat")
+    path = tmp_path / "fat.img"
+    path.write_bytes(bytes(8 * MIB))
+    subprocess.run([mkfs, "-n", "OTHER", path], check=True, capture_output=True)
+    found = px.detect(path)
+    assert found is not None
+    assert found.fs in ("fat12", "fat16")
+    before = path.read_bytes()
+    with pytest.raises(px.UnsupportedFeatureError, match="fat") as error:
+        px.open(path, "r+")
+    assert "fat.img" in str(error.value)
+    assert path.read_bytes() == before
+
+
+def test_what_could_not_be_flushed_is_reported_when_all_is_closed() -> None:
+    device = px.Device.memory("2 MiB")
+    vol = px.format(device, cluster_size=4096)
+    f = vol.open("f", "wb", 8 << 20)
+    f.write(bytes(4 << 20))
+    with pytest.raises(OSError, match="space"):
+        vol.close()
+    assert vol.closed
+    assert f.closed
+    assert device.closed is False
+    with px.open(device) as again:
+        assert again.was_dirty is False

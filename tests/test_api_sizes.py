@@ -49,7 +49,7 @@ def test_parse_size_refuses_text_and_names_the_argument(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "-4K", "8E", "16 EiB", "1.5", "0.1 B"])
 def test_parse_size_refuses_what_is_no_amount_of_bytes(text: str) -> None:
-    with pytest.raises(ValueError, match="^length "):
+    with pytest.raises(ValueError, match=r"^length "):
         px.parse_size(text, "length")
 
 

@@ -33,7 +33,7 @@ def vol() -> Iterator[px.Volume]:
 def test_mkdir_rmdir_listdir(vol: px.Volume) -> None:
     vol.mkdir("/a")
     vol.mkdir("a/b", 0o700)
-    assert vol.listdir() == vol.listdir("/") == vol.listdir("") == ["a"]
+    assert vol.listdir() == vol.listdir("/") == vol.listdir(".") == ["a"]
     assert vol.listdir("a") == ["b"]
     with pytest.raises(FileExistsError):
         vol.mkdir("A")
@@ -166,7 +166,7 @@ def test_paths_are_read_as_posix_does(vol: px.Volume) -> None:
         assert vol.isfile(path), path
     assert vol.isdir("a/b/")
     assert vol.isdir("/")
-    assert vol.isdir("")
+    assert not vol.exists("")
     assert not vol.exists("a/f/..f")
     inside = vol.path("a", "b", "f")
     assert vol.stat(inside).st_ino == vol.stat("a/b/f").st_ino
@@ -180,7 +180,7 @@ def test_paths_are_read_as_posix_does(vol: px.Volume) -> None:
         vol.stat("a\0b")
 
 
-@pytest.mark.parametrize("c", list('"*:<>?\\|') + ["\x01", "\x1f"])
+@pytest.mark.parametrize("c", ['"', *"*:<>?\\|\x01\x1f"])
 def test_names_that_the_format_forbids(vol: px.Volume, c: str) -> None:
     with pytest.raises(OSError, match=r".") as error:
         vol.touch(f"a{c}b")
@@ -410,7 +410,7 @@ def test_walk(vol: px.Volume, twin: Path, topdown: bool) -> None:
         parent = directory.rpartition("/")[0]
         if parent:
             assert (order.index(parent) < order.index(directory)) == topdown
-    assert [top for top, _, _ in vol.walk()][0] == "/"
+    assert next(vol.walk())[0] == "/"
 
 
 def test_walk_goes_where_it_is_told(vol: px.Volume, twin: Path) -> None:
@@ -452,7 +452,7 @@ def test_rmtree(vol: px.Volume, twin: Path) -> None:
 
 
 def test_rmtree_never_takes_the_root(vol: px.Volume, twin: Path) -> None:
-    for root in ("/", "", "t/.."):
+    for root in ("/", ".", "t/.."):
         with pytest.raises(OSError, match="busy") as error:
             vol.rmtree(root)
         assert error.value.errno == errno.EBUSY
@@ -578,7 +578,7 @@ def test_label_and_serial() -> None:
     with px.open(device, "r+") as vol:
         assert (vol.label, vol.serial) == ("Neu €", 0xFFFFFFFF)
         vol.label = ""
-        with pytest.raises(ValueError, match="label"):
+        with pytest.raises((ValueError, OSError), match=r"label|too long"):
             vol.label = "twelve units"
         with pytest.raises((ValueError, OverflowError)):
             vol.serial = 1 << 32

@@ -43,7 +43,8 @@ def test_files(root: Any) -> None:
     with f.open() as text:
         assert text.read() == "123456"
     assert (f.exists(), f.is_file(), f.is_dir(), f.is_symlink()) == (True, True, False, False)
-    assert not (f.is_fifo() or f.is_socket() or f.is_block_device() or f.is_char_device())
+    others = (f.is_fifo, f.is_socket, f.is_block_device, f.is_char_device)
+    assert not any(other() for other in others)
     assert not f.is_mount()
     with pytest.raises(TypeError):
         f.write_text(b"bytes")
@@ -256,6 +257,29 @@ def test_copy_between_volumes_and_to_the_host(
         tree.copy(tmp_path / "u")
 
 
+def test_the_other_end_of_a_copy(vol: px.Volume, tmp_path: pathlib.Path) -> None:
+    """What pathlib's copy() calls on its target, and we on one that is no path of the system."""
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "f").write_bytes(b"f")
+    (tmp_path / "h" / "link").symlink_to("f")
+    (vol / "a")._copy_from(tmp_path / "h")
+    assert sorted(p.name for p in (vol / "a").iterdir()) == ["f", "link"]
+    (vol / "b")._copy_from(tmp_path / "h", follow_symlinks=False)
+    assert sorted(p.name for p in (vol / "b").iterdir()) == ["f"]
+    with pytest.raises(PermissionError):
+        (vol / "c")._copy_from(tmp_path / "h" / "link", follow_symlinks=False)
+
+    class Target:
+        copied: Any = None
+
+        def _copy_from(self, source: Any, **how: Any) -> None:
+            self.copied = source, how
+
+    target = Target()
+    assert (vol / "a").copy(target, preserve_metadata=True) is target
+    assert target.copied == (vol / "a", {"follow_symlinks": True, "preserve_metadata": True})
+
+
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="pathlib has had copy() since 3.14")
 def test_pathlib_copies_both_ways(vol: px.Volume, tree: px.Path, tmp_path: pathlib.Path) -> None:
     host: Any = tmp_path / "h"
@@ -280,6 +304,9 @@ def test_move(vol: px.Volume, tree: px.Path, tmp_path: pathlib.Path) -> None:
         (other / "t" / "f2").move(tmp_path / "f2")
         assert (tmp_path / "f2").read_bytes() == b"f"
         assert not (other / "t" / "f2").exists()
+        (other / "t").move(tmp_path / "t")
+        assert (tmp_path / "t" / "sub" / "g").read_bytes() == b"g"
+        assert other.listdir() == []
     for bad in (vol.path("/"), vol / "d" / ".."):
         with pytest.raises(ValueError, match="name"):
             bad.copy_into(tmp_path)
