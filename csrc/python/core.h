@@ -54,11 +54,7 @@ struct py_state *py_state_of_subtype(PyTypeObject *type);
 /* After the name of a method with a signature that inspect can read. */
 #define PY_DOC(signature, text) signature "\n--\n\n" text
 
-#if PY_VERSION_HEX >= 0x030C0000 && !defined(Py_LIMITED_API)
 #define PY_TYPE_FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE)
-#else
-#define PY_TYPE_FLAGS Py_TPFLAGS_DEFAULT
-#endif
 
 /* Each makes its types and puts them into the module. */
 int py_device_setup(PyObject *module, struct py_state *st);
