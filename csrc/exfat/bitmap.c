@@ -142,22 +142,42 @@ static int find_next(struct exfat *x, uint32_t bit, uint32_t end, bool used, uin
     return 0;
 }
 
-/* Sets or clears bits [bit, bit + n) of p. */
-static void fill_bits(uint8_t *p, uint32_t bit, uint32_t n, bool used)
+static uint32_t count_bits(const uint8_t *p, size_t bytes)
 {
-    while (n > 0 && (bit & 7) != 0) {
-        uint8_t mask = (uint8_t)(1u << (bit & 7));
-        p[bit >> 3] = (uint8_t)(used ? p[bit >> 3] | mask : p[bit >> 3] & ~mask);
-        bit++;
-        n--;
+    uint32_t n = 0;
+    for (; bytes >= 8; p += 8, bytes -= 8) {
+        n += (uint32_t)__builtin_popcountll(base_le64(p));
     }
-    memset(p + (bit >> 3), used ? 0xFF : 0, n >> 3);
-    bit += n & ~7u;
-    n &= 7;
-    if (n > 0) {
-        uint8_t mask = (uint8_t)((1u << n) - 1);
-        p[bit >> 3] = (uint8_t)(used ? p[bit >> 3] | mask : p[bit >> 3] & ~mask);
+    while (bytes-- > 0) {
+        n += (uint32_t)__builtin_popcount(*p++);
     }
+    return n;
+}
+
+/* Sets or clears bits [bit, bit + n) of p; returns how many were otherwise before. */
+static uint32_t fill_bits(uint8_t *p, uint32_t bit, uint32_t n, bool used)
+{
+    size_t first = bit >> 3, last = (bit + n - 1) >> 3, bytes = last - first + 1;
+    uint32_t before = count_bits(p + first, bytes);
+    for (size_t i = first; i <= last;) {
+        uint8_t mask = 0xFF;
+        if (i == first) {
+            mask &= (uint8_t)(0xFFu << (bit & 7));
+        }
+        if (i == last) {
+            mask &= (uint8_t)(0xFFu >> (7 - ((bit + n - 1) & 7)));
+        }
+        if (mask == 0xFF) { /* whole bytes up to the last, which may be partial */
+            size_t whole = i == last ? 1 : last - i;
+            memset(p + i, used ? 0xFF : 0, whole);
+            i += whole;
+            continue;
+        }
+        p[i] = (uint8_t)(used ? p[i] | mask : p[i] & ~mask);
+        i++;
+    }
+    uint32_t after = count_bits(p + first, bytes);
+    return used ? after - before : before - after;
 }
 
 static void adjust_summary(struct exfat *x, uint32_t bit, uint32_t n, bool used)
@@ -174,9 +194,11 @@ static void adjust_summary(struct exfat *x, uint32_t bit, uint32_t n, bool used)
     }
 }
 
-static int set_copy(struct exfat *x, unsigned copy, uint32_t bit, uint32_t n, bool used)
+static int set_copy(struct exfat *x, unsigned copy, uint32_t bit, uint32_t n, bool used,
+                    uint32_t *changed)
 {
     struct cache *c = x->volume->cache;
+    *changed = 0;
     while (n > 0) {
         struct cache_ref ref;
         uint32_t bits;
@@ -187,7 +209,7 @@ static int set_copy(struct exfat *x, unsigned copy, uint32_t bit, uint32_t n, bo
         uint32_t here = (uint32_t)base_min(n, bits);
         rc = cache_edit(c, &ref, ((bit & 7) + here + 7) / 8, CACHE_CONTENT, DEVICE_BITMAP);
         if (rc == 0) {
-            fill_bits(ref.data, bit & 7, here, used);
+            *changed += fill_bits(ref.data, bit & 7, here, used);
         }
         cache_put(c, &ref);
         if (rc < 0) {
@@ -205,18 +227,18 @@ static int set_copy(struct exfat *x, unsigned copy, uint32_t bit, uint32_t n, bo
 int exfat_bitmap_set(struct exfat *x, uint32_t first, uint32_t count, bool used)
 {
     uint32_t bit = first - EXFAT_FIRST_CLUSTER;
-    int rc = set_copy(x, 0, bit, count, used);
+    uint32_t changed, other;
+    int rc = set_copy(x, 0, bit, count, used, &changed);
     if (rc == 0 && x->bitmap[1].size != 0) {
-        rc = set_copy(x, 1, bit, count, used);
+        rc = set_copy(x, 1, bit, count, used, &other);
     }
     if (rc < 0) {
         return rc;
     }
     adjust_summary(x, bit, count, used);
     x->allocation_changed = true;
-    if (x->free_known) {
-        x->free_clusters = used ? x->free_clusters - (uint32_t)base_min(count, x->free_clusters)
-                                : x->free_clusters + count;
+    if (x->free_known) { /* what a damaged volume frees twice counts once */
+        x->free_clusters += used ? -changed : changed;
     }
     return 0;
 }
@@ -235,6 +257,23 @@ int exfat_bitmap_get(struct exfat *x, uint32_t cluster, bool *used, uint32_t *sa
         rc = find_next(x, bit, end, false, &other);
     }
     *same = other - bit;
+    return rc;
+}
+
+int exfat_bitmap_check_used(struct exfat *x, uint32_t first, uint32_t count)
+{
+    uint32_t bit = first - EXFAT_FIRST_CLUSTER, free_bit;
+    int rc = find_next(x, bit, bit + count, false, &free_bit);
+    if (rc == 0 && free_bit < bit + count) {
+        uint32_t cluster = 0;
+        uint64_t piece, in = (free_bit >> 3) & (x->cluster_size - 1);
+        (void)exfat_chain_find(x, &x->bitmap[0].chain,
+                               (uint64_t)free_bit >> 3 >> x->g.cluster_shift, &cluster, &piece,
+                               bitmap_name);
+        rc = base_damage(x->volume->error, bitmap_name,
+                         cluster ? exfat_cluster_offset(x, cluster) + in : 0, "BitmapEntry", 0, 1,
+                         "a cluster that is part of a file is marked free");
+    }
     return rc;
 }
 

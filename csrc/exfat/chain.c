@@ -275,10 +275,25 @@ static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool
     return 0;
 }
 
+int exfat_chain_check_used(struct exfat *x, struct exfat_chain *c, uint32_t from, const char *what)
+{
+    int rc = exfat_chain_measure(x, c, x->g.clusters, what);
+    for (uint64_t index = from; rc == 0 && index < c->count;) {
+        uint32_t cluster;
+        uint64_t piece;
+        rc = exfat_chain_find(x, c, index, &cluster, &piece, what);
+        if (rc == 0) {
+            rc = exfat_bitmap_check_used(x, cluster, (uint32_t)piece);
+            index += piece;
+        }
+    }
+    return rc;
+}
+
 int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once,
                     const char *what)
 {
-    int rc = exfat_chain_measure(x, c, x->g.clusters, what);
+    int rc = exfat_chain_check_used(x, c, keep, what);
     if (rc < 0 || keep >= c->count) {
         return rc;
     }

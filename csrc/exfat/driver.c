@@ -37,7 +37,7 @@ static int exfat_statfs(struct volume *v, struct volume_statfs *out)
     if (rc < 0) {
         return rc;
     }
-    uint64_t all_free = free_clusters + x->pending_clusters;
+    uint64_t all_free = base_min(free_clusters + x->pending_clusters, x->g.clusters);
     out->clusters = x->g.clusters;
     out->free_clusters = all_free;
     out->total = out->clusters << x->g.cluster_shift;

@@ -150,6 +150,9 @@ int exfat_chain_measure(struct exfat *x, struct exfat_chain *c, uint64_t limit, 
  * link_tier: tier of the FAT entry that makes the new clusters reachable. */
 int exfat_chain_extend(struct exfat *x, struct exfat_chain *c, uint32_t need,
                        enum cache_tier link_tier, const char *what);
+/* -EUCLEAN when a cluster from index `from` on is marked free: to be known before an entry that
+ * names it goes. */
+int exfat_chain_check_used(struct exfat *x, struct exfat_chain *c, uint32_t from, const char *what);
 /* Gives back all clusters from index keep on. at_once: nothing on the device points to them. */
 int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once,
                     const char *what);
@@ -162,6 +165,8 @@ int exfat_bitmap_take(struct exfat *x, uint32_t hint, uint32_t want, uint32_t *f
 int exfat_bitmap_set(struct exfat *x, uint32_t first, uint32_t count, bool used);
 int exfat_bitmap_get(struct exfat *x, uint32_t cluster, bool *used,
                      uint32_t *same); /* same: run of equal bits, >= 1 */
+/* -EUCLEAN when one of these clusters, which a file owns, is marked free. */
+int exfat_bitmap_check_used(struct exfat *x, uint32_t first, uint32_t count);
 int exfat_bitmap_count(struct exfat *x, uint32_t *free_clusters);
 int exfat_free_later(struct exfat *x, uint32_t first,
                      uint32_t count); /* free after the next commit */
@@ -254,6 +259,7 @@ struct exfat_hint {
     uint32_t index;    /* first entry of the free run */
     uint32_t count;    /* free entries from there */
     uint32_t min_need; /* smallest set for which no earlier run fits */
+    uint32_t seen;     /* entries of the run before this one are known to be free */
 };
 
 struct exfat_node {
@@ -316,6 +322,8 @@ int exfat_dir_lookup(struct exfat_node *dir, const struct exfat_name *name, uint
 int exfat_dir_scan_free(struct exfat_node *dir, uint32_t need);
 /* -ENOTEMPTY when a file or directory is in it. */
 int exfat_dir_check_empty(struct exfat_node *dir);
+/* Zeros over clusters [from, to) of a directory's chain, new ones: nothing points to them yet. */
+int exfat_dir_zero(struct exfat_node *dir, uint32_t from, uint32_t to);
 /* A place for `need` entries; grows the directory when there is none. The place is not used until
  * exfat_slot_commit. */
 struct exfat_slot {

@@ -70,8 +70,7 @@ static int first_cluster(struct exfat_node *n)
     if (rc < 0) {
         return rc;
     }
-    rc = cache_write_fresh_zeros(v->cache, exfat_cluster_offset(x, n->chain.first), x->cluster_size,
-                                 DEVICE_DIRECTORY);
+    rc = exfat_dir_zero(n, 0, 1);
     if (rc < 0) {
         (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
         return rc;
@@ -167,7 +166,9 @@ int exfat_remove(struct volume_node *node)
     struct exfat_set set;
     int rc = node->kind == VOLUME_DIRECTORY ? exfat_dir_check_empty(n) : 0;
     if (rc < 0 || (rc = exfat_set_read(exfat_node_of(node->parent), n->index, &set)) < 0 ||
-        (rc = exfat_set_name(x, &set, &name)) < 0 || (rc = exfat_mark_dirty(x)) < 0) {
+        (rc = exfat_set_name(x, &set, &name)) < 0 ||
+        (rc = exfat_chain_check_used(x, &n->chain, 0, exfat_owner(n))) < 0 ||
+        (rc = exfat_mark_dirty(x)) < 0) {
         return rc;
     }
     rc = erase_entry(n, &set, &name, true, CACHE_ENTRY);
@@ -280,6 +281,10 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
     int rc = exfat_name_parse(x, s, length, true, &name);
     if (rc == 0 && other && replaced->kind == VOLUME_DIRECTORY) {
         rc = exfat_dir_check_empty(exfat_node_of(replaced));
+    }
+    if (rc == 0 && other) {
+        struct exfat_node *gone = exfat_node_of(replaced);
+        rc = exfat_chain_check_used(x, &gone->chain, 0, exfat_owner(gone));
     }
     if (rc < 0 || (rc = exfat_set_read(exfat_node_of(node->parent), n->index, &old)) < 0 ||
         (rc = exfat_set_validate(x, &old, &old_name)) < 0 ||
