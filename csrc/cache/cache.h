@@ -70,6 +70,9 @@ int cache_write(struct cache *c, uint64_t offset, const void *buffer, size_t n,
  * not. */
 int cache_write_fresh_zeros(struct cache *c, uint64_t offset, uint64_t n,
                             enum device_structure what);
+/* The same without what makes it cheap: the zeros are written out, at once. */
+int cache_write_plain_zeros(struct cache *c, uint64_t offset, uint64_t n,
+                            enum device_structure what);
 /* Hints that n bytes from offset will be read soon. */
 void cache_read_ahead(struct cache *c, uint64_t offset, uint64_t n);
 

@@ -317,6 +317,30 @@ int cache_write_fresh_zeros(struct cache *c, uint64_t offset, uint64_t n,
     return 0;
 }
 
+int cache_write_plain_zeros(struct cache *c, uint64_t offset, uint64_t n,
+                            enum device_structure what)
+{
+    static const uint8_t zeros[CACHE_BLOCK_MIN];
+    struct device_tag tag = {.op = c->op, .object = c->object, .structure = (uint32_t)what};
+    struct range range = {offset, offset + n, NULL};
+    if (!cache_range_ok(c, offset, n) || ((offset | n) & (c->sector_size - 1)) != 0) {
+        return -EINVAL;
+    }
+    int r = cache_before_direct(c);
+    for (uint64_t done = 0; done < n && r == 0;) {
+        size_t piece = (size_t)base_min(n - done, sizeof zeros);
+        r = cache_device_write(c, offset + done, zeros, piece, CACHE_CONTENT, &tag);
+        done += piece;
+    }
+    if (r == 0) {
+        visit_range(c, overwritten, &range);
+        if (n <= CACHE_FRESH_MAX) {
+            remember_zeros(c, &range);
+        }
+    }
+    return r;
+}
+
 /* ---- free space ---- */
 
 void cache_forget(struct cache *c, uint64_t offset, uint64_t n)

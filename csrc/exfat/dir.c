@@ -105,6 +105,30 @@ int exfat_dir_write(struct exfat_node *dir, uint32_t index, uint32_t count, cons
     return 0;
 }
 
+int exfat_dir_zero(struct exfat_node *dir, uint32_t from, uint32_t to)
+{
+    struct exfat *x = exfat_of(dir->base.volume);
+    struct cache *c = dir->base.volume->cache;
+    while (from < to) {
+        uint32_t cluster;
+        uint64_t piece;
+        int rc = exfat_chain_find(x, &dir->chain, from, &cluster, &piece, exfat_owner(dir));
+        if (rc < 0) {
+            return rc;
+        }
+        piece = base_min(piece, to - from);
+        uint64_t offset = exfat_cluster_offset(x, cluster), n = piece << x->g.cluster_shift;
+        rc = dir->base.volume->policy.entry_sync == VOLUME_SYNC_SET
+                 ? cache_write_fresh_zeros(c, offset, n, DEVICE_DIRECTORY)
+                 : cache_write_plain_zeros(c, offset, n, DEVICE_DIRECTORY); /* the old way */
+        if (rc < 0) {
+            return rc;
+        }
+        from += (uint32_t)piece;
+    }
+    return 0;
+}
+
 int exfat_walk_begin(struct exfat_walk *w, struct exfat_node *dir, uint32_t index)
 {
     memset(w, 0, sizeof *w);

@@ -108,7 +108,7 @@ static void gap_close(struct search *s)
     }
     names_hole_add(s->dir->names, g->start, g->count);
     if (!g->hint.valid && g->need > 0 && g->count >= g->need) {
-        g->hint = (struct exfat_hint){true, g->start, g->count, g->need};
+        g->hint = (struct exfat_hint){true, g->start, g->count, g->need, 0};
     }
     g->count = 0;
 }
@@ -127,7 +127,7 @@ static void gap_end(struct search *s, uint32_t end, uint32_t total)
     if (complete ||
         !g->hint.valid) { /* known holes come first, so that the tail is right for such sets */
         uint32_t least = names_holes_complete(dir->names) ? 1 : g->need;
-        g->hint = (struct exfat_hint){true, start, total - start, least};
+        g->hint = (struct exfat_hint){true, start, total - start, least, 0};
     }
     if (g->need > 0 || complete) {
         dir->hint = g->hint;

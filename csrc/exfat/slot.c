@@ -14,28 +14,6 @@ static bool touches_end(const struct exfat_hint *h, uint32_t total)
     return h->valid && h->index + h->count == total;
 }
 
-/* Zeros over clusters [from, to) of a directory's chain. */
-static int zero_clusters(struct exfat_node *dir, uint32_t from, uint32_t to)
-{
-    struct exfat *x = exfat_of(dir->base.volume);
-    while (from < to) {
-        uint32_t cluster;
-        uint64_t piece;
-        int rc = exfat_chain_find(x, &dir->chain, from, &cluster, &piece, exfat_owner(dir));
-        if (rc < 0) {
-            return rc;
-        }
-        piece = base_min(piece, to - from);
-        rc = cache_write_fresh_zeros(dir->base.volume->cache, exfat_cluster_offset(x, cluster),
-                                     piece << x->g.cluster_shift, DEVICE_DIRECTORY);
-        if (rc < 0) {
-            return rc;
-        }
-        from += (uint32_t)piece;
-    }
-    return 0;
-}
-
 /* As many more clusters as `missing` entries need, zeroed; all or none. The hint's run, which
  * touches the end, grows too. */
 static int grow(struct exfat_node *dir, uint32_t missing)
@@ -53,7 +31,7 @@ static int grow(struct exfat_node *dir, uint32_t missing)
         return rc;
     }
     uint32_t before = dir->chain.count - clusters;
-    rc = zero_clusters(dir, before, dir->chain.count);
+    rc = exfat_dir_zero(dir, before, dir->chain.count);
     if (rc == 0) {
         dir->size = dir->valid = old_size + more;
         rc = root ? 0 : exfat_write_node(&dir->base);
@@ -68,13 +46,14 @@ static int grow(struct exfat_node *dir, uint32_t missing)
 }
 
 /* The entries that a set is about to cover must be free, and what comes behind a tail must not come
- * to life. */
+ * to life. What the last set in this run has looked at is not looked at again. */
 static int verify(struct exfat_node *dir, const struct exfat_slot *slot, uint32_t need)
 {
     struct exfat_walk w;
     const uint8_t *entry;
     uint32_t last = slot->index + need + (slot->run == need ? 0u : 1u);
-    int rc = exfat_walk_begin(&w, dir, slot->index);
+    uint32_t seen = slot->from_hole ? 0 : dir->hint.seen;
+    int rc = exfat_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
     while (rc >= 0 && w.index < last && (rc = exfat_walk_next(&w, &entry)) > 0) {
         if ((entry[0] & EXFAT_TYPE_IN_USE) != 0) {
             uint64_t offset = 0;
@@ -86,6 +65,9 @@ static int verify(struct exfat_node *dir, const struct exfat_slot *slot, uint32_
         }
     }
     exfat_walk_end(&w);
+    if (rc >= 0 && !slot->from_hole) {
+        dir->hint.seen = w.index;
+    }
     return rc < 0 ? rc : 0;
 }
 
@@ -189,23 +171,50 @@ void exfat_slot_commit(struct exfat_node *dir, const struct exfat_slot *slot, ui
 
 void exfat_slot_cancel(struct exfat_node *dir, const struct exfat_slot *slot)
 {
+    dir->hint.seen = 0; /* the set may have been written in part */
     if (slot->from_hole) {
         names_hole_add(dir->names, slot->index, slot->run);
     }
+}
+
+/* Whether entries [index, index + count) have a free neighbour, with which they are a longer run.
+ */
+static bool has_free_neighbour(struct exfat_node *dir, uint32_t index, uint32_t count,
+                               uint32_t total)
+{
+    uint8_t entry[EXFAT_ENTRY_SIZE];
+    uint32_t at[2] = {index - 1, index + count};
+    for (unsigned i = 0; i < 2; i++) {
+        if (at[i] < total &&
+            (exfat_dir_read(dir, at[i], 1, entry) < 0 || (entry[0] & EXFAT_TYPE_IN_USE) == 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void exfat_slot_freed(struct exfat_node *dir, uint32_t index, uint32_t count)
 {
     struct exfat_hint *h = &dir->hint;
     uint32_t total;
-    if (exfat_dir_entries(dir, &total) == 0 && touches_end(h, total) && index + count == h->index &&
-        names_holes_complete(dir->names)) {
+    bool complete = names_holes_complete(dir->names);
+    if (exfat_dir_entries(dir, &total) < 0) {
+        h->valid = false;
+        return;
+    }
+    if (complete && touches_end(h, total) && index + count == h->index) {
+        uint32_t before;
+        if (names_hole_take_before(dir->names, index, &before)) {
+            index -= before;
+            count += before;
+        }
         h->index = index;
         h->count += count;
         return;
     }
     names_hole_add(dir->names, index, count);
-    if (h->valid && !names_holes_complete_for(dir->names, h->min_need)) {
+    if (h->valid && (!names_holes_complete_for(dir->names, h->min_need) ||
+                     (!complete && has_free_neighbour(dir, index, count, total)))) {
         h->valid = false; /* a smaller place may exist now than the hint knows of */
         dir->base.volume->counters.hint_drops++;
     }

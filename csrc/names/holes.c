@@ -1,9 +1,13 @@
 /* Free runs between the entries of a directory.
  *
- * Two trees over one array of runs: by position, to join neighbours, and by size, for the best fit.
- * They are treaps whose priorities are hashes of the position, so that balance needs no
- * bookkeeping. At most NAMES_HOLES_MAX runs are kept, the longest; of the others the list remembers
- * how long the longest was.
+ * Two trees over one array of runs: by position, to join neighbours and to find the first that is
+ * long enough (the one that a walk would come to), and by size, to know the shortest. They are
+ * treaps whose priorities are hashes of the position, so that balance needs no bookkeeping. At most
+ * NAMES_HOLES_MAX runs are kept, the longest; of the others the list remembers how long the longest
+ * was.
+ *
+ * In the tree by position each run has a bound: no run in its subtree is longer. Changes leave
+ * bounds that are too high, and searches that they mislead lower them.
  */
 #include "names/internal.h"
 
@@ -27,16 +31,25 @@ static uint32_t priority(const struct names_hole *n)
     return (x ^ x >> 15) * 0x846ca68bu;
 }
 
+static void raise_bound(struct names_hole *n, int tree, uint32_t count)
+{
+    if (tree == BY_POSITION) {
+        n->bound = (uint32_t)base_max(n->bound, count);
+    }
+}
+
 static void insert(struct names_holes *h, int tree, uint32_t n)
 {
     struct names_hole *v = h->v;
     uint64_t key = key_of(&v[n], tree);
     uint32_t *link = &h->root[tree];
     while (*link != 0 && priority(&v[*link]) >= priority(&v[n])) {
+        raise_bound(&v[*link], tree, v[n].count);
         link = &v[*link].child[tree][key > key_of(&v[*link], tree)];
     }
     /* What hangs here is split by the key into the new node's two subtrees. */
     uint32_t rest = *link;
+    raise_bound(&v[n], tree, rest != 0 ? v[rest].bound : 0);
     uint32_t *below = &v[n].child[tree][0], *above = &v[n].child[tree][1];
     *link = n;
     while (rest != 0) {
@@ -64,10 +77,12 @@ static void extract(struct names_holes *h, int tree, uint32_t n)
     uint32_t a = v[n].child[tree][0], b = v[n].child[tree][1];
     while (a != 0 && b != 0) {
         if (priority(&v[a]) >= priority(&v[b])) {
+            raise_bound(&v[a], tree, v[b].bound);
             *link = a;
             link = &v[a].child[tree][1];
             a = *link;
         } else {
+            raise_bound(&v[b], tree, v[a].bound);
             *link = b;
             link = &v[b].child[tree][0];
             b = *link;
@@ -98,6 +113,36 @@ static uint32_t first_from(const struct names_holes *h, int tree, uint64_t key)
         n = h->v[n].child[tree][!fits];
     }
     return found;
+}
+
+/* The longest run that a subtree may hold, by its children's bounds. */
+static uint32_t bound_of(const struct names_hole *v, uint32_t n)
+{
+    uint32_t left = v[n].child[BY_POSITION][0], right = v[n].child[BY_POSITION][1];
+    uint64_t most = base_max(v[n].count, left != 0 ? v[left].bound : 0);
+    return (uint32_t)base_max(most, right != 0 ? v[right].bound : 0);
+}
+
+/* The first run, by position, of at least `need` entries, or 0. Each search in vain lowers a bound,
+ * and each change has raised but a few. */
+static uint32_t first_fit(struct names_holes *h, uint32_t need)
+{
+    struct names_hole *v = h->v;
+    uint32_t n = h->root[BY_POSITION];
+    while (n != 0 && v[n].bound >= need) {
+        uint32_t left = v[n].child[BY_POSITION][0], right = v[n].child[BY_POSITION][1];
+        if (left != 0 && v[left].bound >= need) {
+            n = left;
+        } else if (v[n].count >= need) {
+            return n;
+        } else if (right != 0 && v[right].bound >= need) {
+            n = right;
+        } else {
+            v[n].bound = bound_of(v, n);
+            n = h->root[BY_POSITION];
+        }
+    }
+    return 0;
 }
 
 /* ---- runs ---- */
@@ -155,7 +200,7 @@ static void put_run(struct names_dir *d, uint32_t position, uint32_t count)
     } else {
         n = h->used++;
     }
-    h->v[n] = (struct names_hole){.position = position, .count = count};
+    h->v[n] = (struct names_hole){.position = position, .count = count, .bound = count};
     insert(h, BY_POSITION, n);
     insert(h, BY_SIZE, n);
 }
@@ -180,7 +225,7 @@ void names_hole_add(struct names_dir *d, uint32_t position, uint32_t count)
 bool names_hole_take(struct names_dir *d, uint32_t need, uint32_t *position, uint32_t *count)
 {
     struct names_holes *h = &d->holes;
-    uint32_t n = first_from(h, BY_SIZE, (uint64_t)need << 32);
+    uint32_t n = first_fit(h, need);
     if (n == 0) {
         return false;
     }
@@ -188,6 +233,18 @@ bool names_hole_take(struct names_dir *d, uint32_t need, uint32_t *position, uin
     *count = h->v[n].count;
     remove_run(h, n);
     names_counters_of(d)->hole_hits++;
+    return true;
+}
+
+bool names_hole_take_before(struct names_dir *d, uint32_t end, uint32_t *count)
+{
+    struct names_holes *h = &d->holes;
+    uint32_t n = end > 0 ? last_up_to(h, BY_POSITION, end - 1) : 0;
+    if (n == 0 || h->v[n].position + h->v[n].count != end) {
+        return false;
+    }
+    *count = h->v[n].count;
+    remove_run(h, n);
     return true;
 }
 

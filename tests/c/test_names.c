@@ -533,25 +533,41 @@ enum { SPACE = 400 };
 
 static void check_take(struct names_dir *d, bool *is_free, uint32_t need)
 {
-    uint32_t best = 0, best_count = 0, p, n;
-    for (uint32_t i = 0; i < SPACE;) {
+    uint32_t first = 0, first_count = 0, p, n;
+    for (uint32_t i = 0; i < SPACE && first_count == 0;) {
         uint32_t run = 0;
         while (i + run < SPACE && is_free[i + run]) {
             run++;
         }
-        if (run >= need && (best_count == 0 || run < best_count)) {
-            best = i;
-            best_count = run;
+        if (run >= need) {
+            first = i;
+            first_count = run;
         }
         i += run + 1;
     }
     bool got = names_hole_take(d, need, &p, &n);
-    CHECK(got == (best_count > 0));
+    CHECK(got == (first_count > 0));
     if (got) {
-        CHECK(p == best && n == best_count); /* best fit, lowest among equals, the whole run */
+        CHECK(p == first && n == first_count); /* the first that fits, the whole run */
         for (uint32_t i = p; i < p + n; i++) {
             is_free[i] = false;
         }
+    }
+}
+
+static void check_take_before(struct names_dir *d, bool *is_free, uint32_t end)
+{
+    uint32_t run = 0, n;
+    while (run < end && is_free[end - 1 - run]) {
+        run++;
+    }
+    /* Only a run that ends there: one that goes on behind it is another. */
+    bool there = run > 0 && !(end < SPACE && is_free[end]);
+    bool got = names_hole_take_before(d, end, &n);
+    CHECK(got == there);
+    if (got) {
+        CHECK(n == run);
+        memset(is_free + end - n, 0, n);
     }
 }
 
@@ -563,7 +579,7 @@ static void test_holes_model(void)
     names_holes_known(r.dir);
     for (uint32_t step = 0; step < 50000; step++) {
         uint32_t from = rnd(SPACE - 25), count = rnd(25);
-        switch (rnd(3)) {
+        switch (rnd(4)) {
         case 0: /* also over what is free already, and next to it */
             names_hole_add(r.dir, from, count);
             memset(is_free + from, 1, count);
@@ -571,6 +587,9 @@ static void test_holes_model(void)
         case 1:
             names_hole_cut(r.dir, from, count);
             memset(is_free + from, 0, count);
+            break;
+        case 2:
+            check_take_before(r.dir, is_free, from);
             break;
         default:
             check_take(r.dir, is_free, 1 + rnd(25));
