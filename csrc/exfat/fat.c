@@ -9,16 +9,22 @@ static uint64_t entry_offset(const struct exfat *x, unsigned copy, uint32_t clus
     return x->fat[copy] + (uint64_t)cluster * 4;
 }
 
-int exfat_fat_get(struct exfat *x, uint32_t cluster, uint32_t *next)
+uint64_t exfat_fat_offset(const struct clusters *h, uint32_t cluster)
 {
-    struct cache *c = x->volume->cache;
+    return entry_offset((const struct exfat *)h, 0, cluster);
+}
+
+int exfat_fat_next(struct clusters *h, uint32_t cluster, uint32_t *next)
+{
+    struct cache *c = h->volume->cache;
     struct cache_ref ref;
-    int rc = cache_get(c, entry_offset(x, 0, cluster), &ref);
+    int rc = cache_get(c, exfat_fat_offset(h, cluster), &ref);
     if (rc < 0) {
         return rc;
     }
-    x->volume->counters.fat_entries_read++;
-    *next = base_le32(ref.data);
+    h->volume->counters.fat_entries_read++;
+    uint32_t value = base_le32(ref.data);
+    *next = value == EXFAT_FAT_END ? CLUSTERS_END : value == EXFAT_FAT_BAD ? CLUSTERS_BAD : value;
     cache_put(c, &ref);
     return 0;
 }
@@ -27,7 +33,7 @@ int exfat_fat_get(struct exfat *x, uint32_t cluster, uint32_t *next)
 static int link_copy(struct exfat *x, unsigned copy, uint32_t cluster, uint32_t count,
                      uint32_t next, enum cache_tier tier)
 {
-    struct cache *c = x->volume->cache;
+    struct cache *c = x->heap.volume->cache;
     while (count > 0) {
         struct cache_ref ref;
         int rc = cache_get(c, entry_offset(x, copy, cluster), &ref);
@@ -54,18 +60,15 @@ static int link_copy(struct exfat *x, unsigned copy, uint32_t cluster, uint32_t 
     return 0;
 }
 
-int exfat_fat_link(struct exfat *x, uint32_t first, uint32_t count, uint32_t next,
+int exfat_fat_link(struct clusters *h, uint32_t first, uint32_t count, uint32_t next,
                    enum cache_tier tier)
 {
-    x->volume->counters.fat_entries_written += count;
-    int rc = link_copy(x, 0, first, count, next, tier);
+    struct exfat *x = (struct exfat *)h;
+    uint32_t value = next == CLUSTERS_END ? EXFAT_FAT_END : next;
+    h->volume->counters.fat_entries_written += count;
+    int rc = link_copy(x, 0, first, count, value, tier);
     if (rc == 0 && x->fat[1] != 0) {
-        rc = link_copy(x, 1, first, count, next, tier);
+        rc = link_copy(x, 1, first, count, value, tier);
     }
     return rc;
-}
-
-int exfat_fat_set(struct exfat *x, uint32_t cluster, uint32_t next, enum cache_tier tier)
-{
-    return exfat_fat_link(x, cluster, 1, next, tier);
 }

@@ -50,16 +50,16 @@ int exfat_label_text(const uint8_t entry[EXFAT_ENTRY_SIZE], char *buffer, size_t
 /* ---- in a mounted volume ---- */
 
 /* The label in use and its index, or -ENOENT. */
-static int find_label(struct exfat_node *root, uint8_t entry[EXFAT_ENTRY_SIZE], uint32_t *index)
+static int find_label(struct clusters_node *root, uint8_t entry[EXFAT_ENTRY_SIZE], uint32_t *index)
 {
-    struct exfat_walk w;
+    struct clusters_walk w;
     const uint8_t *p;
-    int err = exfat_walk_begin(&w, root, 0);
+    int err = clusters_walk_begin(&w, root, 0);
 
     if (err) {
         return err;
     }
-    while ((err = exfat_walk_next(&w, &p)) == 1 && p[0] != EXFAT_TYPE_LABEL) {
+    while ((err = clusters_walk_next(&w, &p)) == 1 && p[0] != EXFAT_TYPE_LABEL) {
         if (p[0] == EXFAT_TYPE_END) {
             err = 0;
             break;
@@ -69,20 +69,20 @@ static int find_label(struct exfat_node *root, uint8_t entry[EXFAT_ENTRY_SIZE], 
         *index = w.index - 1;
         memcpy(entry, p, EXFAT_ENTRY_SIZE);
     }
-    exfat_walk_end(&w);
+    clusters_walk_end(&w);
     return err == 1 ? 0 : err == 0 ? -ENOENT : err;
 }
 
-static int entry_offset(struct exfat_node *root, uint32_t index, uint64_t *offset)
+static int entry_offset(struct clusters_node *root, uint32_t index, uint64_t *offset)
 {
     uint32_t piece;
 
-    return exfat_dir_find(root, index, offset, &piece);
+    return clusters_dir_find(root, index, offset, &piece);
 }
 
 int exfat_get_label(struct volume *v, char *buffer, size_t cap)
 {
-    struct exfat_node *root = exfat_node_of(v->root);
+    struct clusters_node *root = clusters_node_of(v->root);
     uint8_t entry[EXFAT_ENTRY_SIZE];
     uint32_t index;
     uint64_t offset;
@@ -119,38 +119,38 @@ static int parse_for_volume(struct volume *v, const char *label, size_t n, uint1
 }
 
 /* One entry, written as a change of the root directory that holds a label. */
-static int write_entry(struct exfat *x, struct exfat_node *root, uint32_t index,
+static int write_entry(struct exfat *x, struct clusters_node *root, uint32_t index,
                        const uint8_t *entry)
 {
     uint64_t offset;
     int err = entry_offset(root, index, &offset);
 
     return err ? err
-               : cache_write(x->volume->cache, offset, entry, EXFAT_ENTRY_SIZE, CACHE_ENTRY,
+               : cache_write(x->heap.volume->cache, offset, entry, EXFAT_ENTRY_SIZE, CACHE_ENTRY,
                              DEVICE_LABEL);
 }
 
-static int add_entry(struct exfat *x, struct exfat_node *root, const uint8_t *entry)
+static int add_entry(struct exfat *x, struct clusters_node *root, const uint8_t *entry)
 {
-    struct exfat_slot slot;
-    int err = exfat_slot_find(root, 1, &slot);
+    struct clusters_slot slot;
+    int err = clusters_slot_find(root, 1, &slot);
 
     if (err) {
         return err;
     }
     err = write_entry(x, root, slot.index, entry);
     if (err) {
-        exfat_slot_cancel(root, &slot);
+        clusters_slot_cancel(root, &slot);
         return err;
     }
-    exfat_slot_commit(root, &slot, 1);
+    clusters_slot_commit(root, &slot, 1);
     return 0;
 }
 
 int exfat_set_label(struct volume *v, const char *label, size_t n)
 {
     struct exfat *x = exfat_of(v);
-    struct exfat_node *root = exfat_node_of(v->root);
+    struct clusters_node *root = clusters_node_of(v->root);
     uint16_t units[EXFAT_LABEL_UNITS];
     uint8_t old[EXFAT_ENTRY_SIZE], entry[EXFAT_ENTRY_SIZE];
     uint32_t index;
@@ -165,13 +165,13 @@ int exfat_set_label(struct volume *v, const char *label, size_t n)
     if (found == 0 ? memcmp(entry, old, sizeof entry) == 0 : count == 0) {
         return 0; /* it is so already */
     }
-    err = exfat_mark_dirty(x);
+    err = exfat_mark_dirty(&x->heap);
     if (err || found == -ENOENT) {
         return err ? err : add_entry(x, root, entry);
     }
     err = write_entry(x, root, index, entry);
     if (!err && count == 0) {
-        exfat_slot_freed(root, index, 1);
+        clusters_slot_freed(root, index, 1);
     }
     return err;
 }
@@ -184,7 +184,7 @@ static int patch_region(struct exfat *x, uint32_t serial, uint64_t offset, enum 
     uint32_t sector_size = 1u << x->g.sector_shift;
     size_t n = (size_t)EXFAT_BOOT_SECTORS * sector_size;
     size_t sum_at = (size_t)EXFAT_CHECKSUM_SECTOR * sector_size;
-    struct cache *cache = x->volume->cache;
+    struct cache *cache = x->heap.volume->cache;
     uint8_t *region = malloc(n);
     int err;
 
@@ -217,7 +217,7 @@ int exfat_set_serial(struct volume *v, uint32_t serial)
     if (serial == x->g.serial) {
         return 0;
     }
-    err = exfat_mark_dirty(x);
+    err = exfat_mark_dirty(&x->heap);
     if (!err) {
         err = patch_region(x, serial, backup, CACHE_CONTENT, DEVICE_BACKUP_BOOT);
     }

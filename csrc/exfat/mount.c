@@ -17,7 +17,7 @@ struct found {
     bool have_upcase;
 };
 
-static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t index,
+static int see_root_entry(struct exfat *x, struct clusters_node *root, uint32_t index,
                           const uint8_t *e, struct found *f)
 {
     uint64_t offset = 0;
@@ -33,7 +33,7 @@ static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t ind
     }
     case EXFAT_TYPE_UPCASE:
         if (!f->have_upcase) {
-            int rc = exfat_dir_find(root, index, &f->upcase_offset, &piece);
+            int rc = clusters_dir_find(root, index, &f->upcase_offset, &piece);
             if (rc < 0) {
                 return rc;
             }
@@ -44,9 +44,9 @@ static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t ind
         }
         return 0;
     case EXFAT_TYPE_GUID:
-        if (!x->volume->has_uuid) {
-            memcpy(x->volume->uuid, e + EXFAT_GUID_VALUE, sizeof x->volume->uuid);
-            x->volume->has_uuid = true;
+        if (!x->heap.volume->has_uuid) {
+            memcpy(x->heap.volume->uuid, e + EXFAT_GUID_VALUE, sizeof x->heap.volume->uuid);
+            x->heap.volume->has_uuid = true;
         }
         return 0;
     case EXFAT_TYPE_LABEL:
@@ -58,21 +58,21 @@ static int see_root_entry(struct exfat *x, struct exfat_node *root, uint32_t ind
             return 0;
         }
         /* An unrecognised critical primary entry: the volume must not be mounted [8.2]. */
-        (void)exfat_dir_find(root, index, &offset, &piece);
-        (void)base_unsupported(x->volume->error, "critical directory entry",
+        (void)clusters_dir_find(root, index, &offset, &piece);
+        (void)base_unsupported(x->heap.volume->error, "critical directory entry",
                                "the root directory has a critical entry of an unknown type");
-        x->volume->error->offset = offset;
-        x->volume->error->found = e[0];
+        x->heap.volume->error->offset = offset;
+        x->heap.volume->error->found = e[0];
         return -BASE_EUNSUPPORTED;
     }
 }
 
-static int scan_root(struct exfat *x, struct exfat_node *root, struct found *f)
+static int scan_root(struct exfat *x, struct clusters_node *root, struct found *f)
 {
-    struct exfat_walk w;
+    struct clusters_walk w;
     const uint8_t *entry;
-    int rc = exfat_walk_begin(&w, root, 0);
-    while (rc >= 0 && (rc = exfat_walk_next(&w, &entry)) > 0) {
+    int rc = clusters_walk_begin(&w, root, 0);
+    while (rc >= 0 && (rc = clusters_walk_next(&w, &entry)) > 0) {
         if (entry[0] == EXFAT_TYPE_END) {
             rc = 0;
             break;
@@ -81,13 +81,13 @@ static int scan_root(struct exfat *x, struct exfat_node *root, struct found *f)
         memcpy(copy, entry, sizeof copy);
         rc = see_root_entry(x, root, w.index - 1, copy, f);
     }
-    exfat_walk_end(&w);
+    clusters_walk_end(&w);
     return rc;
 }
 
 static int set_bitmaps(struct exfat *x, const struct found *f)
 {
-    struct base_error *e = x->volume->error;
+    struct base_error *e = x->heap.volume->error;
     unsigned active = x->g.volume_flags & EXFAT_FLAG_ACTIVE_FAT;
     uint64_t least = (x->g.clusters + 7ull) / 8;
     for (unsigned i = 0; i < 2; i++) {
@@ -103,12 +103,12 @@ static int set_bitmaps(struct exfat *x, const struct found *f)
             return base_damage(e, "allocation bitmap", 0, "DataLength", f->bitmap_size[which],
                                least, "the bitmap is too small for the cluster heap");
         }
-        if (!exfat_cluster_valid(x, f->bitmap_first[which])) {
+        if (!clusters_valid(&x->heap, f->bitmap_first[which])) {
             return base_damage(e, "allocation bitmap", 0, "FirstCluster", f->bitmap_first[which], 0,
                                "the first cluster is outside the cluster heap");
         }
-        exfat_chain_init(&x->bitmap[i].chain, f->bitmap_first[which], false,
-                         (uint32_t)exfat_clusters_for(x, least));
+        clusters_chain_init(&x->bitmap[i].chain, f->bitmap_first[which], false,
+                            (uint32_t)clusters_for(&x->heap, least));
         x->bitmap[i].size = f->bitmap_size[which];
     }
     return 0;
@@ -116,8 +116,8 @@ static int set_bitmaps(struct exfat *x, const struct found *f)
 
 static int load_upcase(struct exfat *x, const struct found *f)
 {
-    struct base_error *e = x->volume->error;
-    struct exfat_chain chain;
+    struct base_error *e = x->heap.volume->error;
+    struct clusters_chain chain;
     uint8_t *table = NULL;
     if (!f->have_upcase) {
         return base_damage(e, "up-case table", 0, "EntryType", 0, EXFAT_TYPE_UPCASE,
@@ -127,16 +127,16 @@ static int load_upcase(struct exfat *x, const struct found *f)
         return base_damage(e, "up-case table", f->upcase_offset, "DataLength", f->upcase_size,
                            EXFAT_UPCASE_STANDARD_BYTES, "not the length of an up-case table");
     }
-    exfat_chain_init(&chain, f->upcase_first, false,
-                     (uint32_t)exfat_clusters_for(x, f->upcase_size));
+    clusters_chain_init(&chain, f->upcase_first, false,
+                        (uint32_t)clusters_for(&x->heap, f->upcase_size));
     table = malloc(f->upcase_size);
     int rc = table ? 0 : -ENOMEM;
     uint64_t first_offset = 0;
     for (uint64_t done = 0; rc == 0 && done < f->upcase_size;) {
         uint32_t cluster;
         uint64_t piece;
-        rc = exfat_chain_find(x, &chain, done >> x->g.cluster_shift, &cluster, &piece,
-                              "up-case table");
+        rc = clusters_chain_find(&x->heap, &chain, done >> x->g.cluster_shift, &cluster, &piece,
+                                 "up-case table");
         if (rc == -ERANGE) {
             rc = base_damage(e, "up-case table", f->upcase_offset, "DataLength", f->upcase_size,
                              (uint64_t)chain.count << x->g.cluster_shift,
@@ -144,8 +144,8 @@ static int load_upcase(struct exfat *x, const struct found *f)
         }
         if (rc == 0) {
             uint64_t here = base_min(f->upcase_size - done, piece << x->g.cluster_shift);
-            first_offset = done == 0 ? exfat_cluster_offset(x, cluster) : first_offset;
-            rc = cache_read(x->volume->cache, exfat_cluster_offset(x, cluster), table + done,
+            first_offset = done == 0 ? clusters_offset(&x->heap, cluster) : first_offset;
+            rc = cache_read(x->heap.volume->cache, clusters_offset(&x->heap, cluster), table + done,
                             (size_t)here);
             done += here;
         }
@@ -154,24 +154,49 @@ static int load_upcase(struct exfat *x, const struct found *f)
         rc = exfat_upcase_init(&x->upcase, table, (size_t)f->upcase_size, f->upcase_checksum,
                                first_offset, e);
     }
-    x->upcase_cluster = f->upcase_first;
     free(table);
-    exfat_chain_free(&chain);
+    clusters_chain_free(&chain);
     return rc;
 }
 
+static enum clusters_entry entry_kind(const uint8_t *entry)
+{
+    return entry[0] & EXFAT_TYPE_IN_USE ? CLUSTERS_ENTRY_USED : CLUSTERS_ENTRY_FREE;
+}
+
+static const struct clusters_ops exfat_clusters = {
+    .next = exfat_fat_next,
+    .link = exfat_fat_link,
+    .fat_offset = exfat_fat_offset,
+    .pin = exfat_bitmap_pin,
+    .mark = exfat_bitmap_mark,
+    .read_ahead = exfat_bitmap_read_ahead,
+    .bit_offset = exfat_bitmap_offset,
+    .mark_dirty = exfat_mark_dirty,
+    .entry = entry_kind,
+    .scan_free = exfat_dir_scan_free,
+};
+
 static void set_geometry(struct exfat *x)
 {
-    struct volume *v = x->volume;
+    struct clusters *h = &x->heap;
+    struct volume *v = h->volume;
     unsigned active = x->g.volume_flags & EXFAT_FLAG_ACTIVE_FAT;
-    x->cluster_size = 1u << x->g.cluster_shift;
-    x->heap = (uint64_t)x->g.heap_offset << x->g.sector_shift;
+    h->ops = &exfat_clusters;
+    h->shift = x->g.cluster_shift;
+    h->size = 1u << h->shift;
+    h->count = x->g.clusters;
+    h->offset = (uint64_t)x->g.heap_offset << x->g.sector_shift;
+    h->directory_max = EXFAT_DIRECTORY_MAX;
+    h->file_max = INT64_MAX;
+    h->plain_runs = h->valid_lengths = h->sized_directories = true;
+    h->map_name = "allocation bitmap";
+    h->next_free = CLUSTERS_FIRST;
     uint64_t fat = (uint64_t)x->g.fat_offset << x->g.sector_shift;
     uint64_t length = (uint64_t)x->g.fat_length << x->g.sector_shift;
     x->fat[0] = active ? fat + length : fat;
     x->fat[1] = x->g.fats < 2 ? 0 : active ? fat : fat + length;
-    x->next_free = EXFAT_FIRST_CLUSTER;
-    v->cluster_size = x->cluster_size;
+    v->cluster_size = h->size;
     v->sector_size = 1u << x->g.sector_shift;
     v->serial = x->g.serial;
     v->size = x->g.volume_length << x->g.sector_shift;
@@ -183,13 +208,13 @@ static void set_geometry(struct exfat *x)
 int exfat_mount(struct volume *v)
 {
     struct exfat *x = calloc(1, sizeof *x);
-    struct exfat_node *root = NULL;
+    struct clusters_node *root = NULL;
     struct found f;
     memset(&f, 0, sizeof f);
     if (!x) {
         return -ENOMEM;
     }
-    x->volume = v;
+    x->heap.volume = v;
     v->private = x;
     v->env->random(v->env, &x->hash_seed, sizeof x->hash_seed);
     int rc = exfat_boot_read(v->device, v->from_backup, &x->g, v->error);
@@ -200,14 +225,14 @@ int exfat_mount(struct volume *v)
     }
     if (rc == 0) {
         set_geometry(x);
-        rc = exfat_node_new(v, &root);
+        rc = clusters_node_new(v, &root);
     }
     if (rc == 0) {
-        exfat_chain_init(&root->chain, x->g.root_cluster, false, 0);
+        clusters_chain_init(&root->chain, x->g.root_cluster, false, 0);
         root->attributes = VOLUME_ATTR_DIRECTORY;
-        rc = exfat_node_enter(root, NULL, VOLUME_DIRECTORY);
+        rc = clusters_node_enter(root, NULL, VOLUME_DIRECTORY);
         if (rc < 0) {
-            exfat_node_destroy(root);
+            clusters_node_destroy(root);
         } else {
             v->root = &root->base;
         }
@@ -225,13 +250,10 @@ void exfat_unmount(struct volume *v)
         return;
     }
     for (unsigned i = 0; i < 2; i++) {
-        exfat_chain_free(&x->bitmap[i].chain);
+        clusters_chain_free(&x->bitmap[i].chain);
     }
     exfat_upcase_free(&x->upcase);
-    free(x->block_free);
-    free(x->pending);
-    free(x->cuts);
-    free(x->pins);
+    clusters_free(&x->heap);
     free(x);
     v->private = NULL;
 }
@@ -240,7 +262,7 @@ static int write_flags(struct exfat *x, uint16_t flags, enum cache_tier tier)
 {
     uint8_t bytes[2];
     base_put_le16(bytes, flags);
-    int rc = cache_write(x->volume->cache, EXFAT_BOOT_VOLUME_FLAGS, bytes, sizeof bytes, tier,
+    int rc = cache_write(x->heap.volume->cache, EXFAT_BOOT_VOLUME_FLAGS, bytes, sizeof bytes, tier,
                          DEVICE_BOOT);
     if (rc == 0) {
         x->g.volume_flags = flags;
@@ -248,8 +270,9 @@ static int write_flags(struct exfat *x, uint16_t flags, enum cache_tier tier)
     return rc;
 }
 
-int exfat_mark_dirty(struct exfat *x)
+int exfat_mark_dirty(struct clusters *h)
 {
+    struct exfat *x = (struct exfat *)h;
     if (x->marked) {
         return 0;
     }
@@ -258,7 +281,7 @@ int exfat_mark_dirty(struct exfat *x)
         (uint16_t)((x->g.volume_flags | EXFAT_FLAG_DIRTY) & ~(unsigned)EXFAT_FLAG_CLEAR_TO_ZERO);
     int rc = write_flags(x, flags, CACHE_MARK);
     if (rc == 0) {
-        rc = cache_commit(x->volume->cache, CACHE_MARK, true);
+        rc = cache_commit(x->heap.volume->cache, CACHE_MARK, true);
     }
     x->marked = rc == 0;
     return rc;
@@ -268,24 +291,26 @@ int exfat_mark_dirty(struct exfat *x)
 static int write_percent(struct exfat *x)
 {
     uint8_t percent = 0xFF;
-    if (x->free_known || x->bitmap[0].size <= (1u << 20)) {
+    if (x->heap.free_known || x->bitmap[0].size <= (1u << 20)) {
         uint32_t free_clusters;
-        int rc = exfat_bitmap_count(x, &free_clusters);
+        int rc = clusters_count_free(&x->heap, &free_clusters);
         if (rc < 0) {
             return rc;
         }
         percent = (uint8_t)((uint64_t)(x->g.clusters - free_clusters) * 100 / x->g.clusters);
     }
-    return cache_write(x->volume->cache, EXFAT_BOOT_PERCENT, &percent, 1, CACHE_CLEAN, DEVICE_BOOT);
+    return cache_write(x->heap.volume->cache, EXFAT_BOOT_PERCENT, &percent, 1, CACHE_CLEAN,
+                       DEVICE_BOOT);
 }
 
-int exfat_mark_clean(struct exfat *x)
+int exfat_mark_clean(struct clusters *h)
 {
-    struct volume *v = x->volume;
+    struct exfat *x = (struct exfat *)h;
+    struct volume *v = x->heap.volume;
     if (!x->marked || v->was_dirty || v->failed) {
         return 0;
     }
-    int rc = x->allocation_changed ? write_percent(x) : 0;
+    int rc = x->heap.changed ? write_percent(x) : 0;
     if (rc == 0) {
         rc = write_flags(x, (uint16_t)(x->g.volume_flags & ~(unsigned)EXFAT_FLAG_DIRTY),
                          CACHE_CLEAN);
@@ -295,7 +320,7 @@ int exfat_mark_clean(struct exfat *x)
     }
     if (rc == 0) {
         x->marked = false;
-        x->allocation_changed = false;
+        x->heap.changed = false;
     }
     return rc;
 }

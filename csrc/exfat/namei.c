@@ -12,7 +12,7 @@ static uint32_t entries_of(const struct exfat_name *name)
 
 int exfat_lookup(struct volume_node *dir, const char *s, size_t n, struct volume_node **out)
 {
-    struct exfat_node *d = exfat_node_of(dir), *found;
+    struct clusters_node *d = clusters_node_of(dir), *found;
     struct exfat_name name;
     struct exfat_set set;
     int rc = exfat_name_parse(exfat_of(dir->volume), s, n, false, &name);
@@ -25,25 +25,25 @@ int exfat_lookup(struct volume_node *dir, const char *s, size_t n, struct volume
     return rc;
 }
 
-static void stamp_all(struct exfat_node *n)
+static void stamp_all(struct clusters_node *n)
 {
     struct volume *v = n->base.volume;
     int64_t now = v->env->now(v->env);
-    n->created = n->modified = exfat_stamp_make(now, v->utc_offset, false);
-    n->accessed = exfat_stamp_make(now, v->utc_offset, true);
+    n->created = n->modified = clusters_stamp_make(now, v->utc_offset, false);
+    n->accessed = clusters_stamp_make(now, v->utc_offset, true);
 }
 
-static uint32_t dir_entries_or_zero(struct exfat_node *dir)
+static uint32_t dir_entries_or_zero(struct clusters_node *dir)
 {
     uint32_t total = 0;
-    (void)exfat_dir_entries(dir, &total);
+    (void)clusters_dir_entries(dir, &total);
     return total;
 }
 
 /* Puts a built set into a free place of dir; the hint and the tables change only when the set is
  * in. */
-static int insert_set(struct exfat_node *dir, struct exfat_set *set, const struct exfat_name *name,
-                      const struct exfat_slot *slot)
+static int insert_set(struct clusters_node *dir, struct exfat_set *set,
+                      const struct exfat_name *name, const struct clusters_slot *slot)
 {
     set->dir = dir;
     set->index = slot->index;
@@ -52,9 +52,9 @@ static int insert_set(struct exfat_node *dir, struct exfat_set *set, const struc
     if (rc < 0) {
         names_uncertain(dir->names); /* the name may have reached the device */
         (void)exfat_set_erase(dir, slot->index, set->count, CACHE_ENTRY);
-        exfat_slot_cancel(dir, slot);
+        clusters_slot_cancel(dir, slot);
     } else {
-        exfat_slot_commit(dir, slot, set->count);
+        clusters_slot_commit(dir, slot, set->count);
         names_added(dir->names, name->hash, slot->index, dir_entries_or_zero(dir));
     }
     names_dir_unuse(dir->names);
@@ -62,20 +62,20 @@ static int insert_set(struct exfat_node *dir, struct exfat_set *set, const struc
 }
 
 /* A new directory has one zeroed cluster. */
-static int first_cluster(struct exfat_node *n)
+static int first_cluster(struct clusters_node *n)
 {
     struct volume *v = n->base.volume;
     struct exfat *x = exfat_of(v);
-    int rc = exfat_chain_extend(x, &n->chain, 1, CACHE_CHAIN, "directory");
+    int rc = clusters_chain_extend(&x->heap, &n->chain, 1, CACHE_CHAIN, "directory");
     if (rc < 0) {
         return rc;
     }
-    rc = exfat_dir_zero(n, 0, 1);
+    rc = clusters_dir_zero(n, 0, 1);
     if (rc < 0) {
-        (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
+        (void)clusters_chain_cut(&x->heap, &n->chain, 0, true, "directory");
         return rc;
     }
-    n->size = n->valid = x->cluster_size;
+    n->size = n->valid = x->heap.size;
     return 0;
 }
 
@@ -84,12 +84,12 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
 {
     struct volume *v = dir->volume;
     struct exfat *x = exfat_of(v);
-    struct exfat_node *d = exfat_node_of(dir), *n = NULL;
+    struct clusters_node *d = clusters_node_of(dir), *n = NULL;
     struct exfat_name name;
     struct exfat_set set;
-    struct exfat_slot slot;
+    struct clusters_slot slot;
     int rc = exfat_name_parse(x, s, length, true, &name);
-    if (rc < 0 || (rc = exfat_mark_dirty(x)) < 0 || (rc = exfat_node_new(v, &n)) < 0) {
+    if (rc < 0 || (rc = exfat_mark_dirty(&x->heap)) < 0 || (rc = clusters_node_new(v, &n)) < 0) {
         return rc;
     }
     n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
@@ -97,7 +97,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     stamp_all(n);
     /* First what can fail without a trace, so that a full volume leaves everything as it was. */
     if ((kind == VOLUME_DIRECTORY && (rc = first_cluster(n)) < 0) ||
-        (rc = exfat_slot_find(d, entries_of(&name), &slot)) < 0) {
+        (rc = clusters_slot_find(d, entries_of(&name), &slot)) < 0) {
         goto out;
     }
     n->index = slot.index;
@@ -106,19 +106,19 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     if ((rc = insert_set(d, &set, &name, &slot)) < 0) {
         goto out;
     }
-    if ((rc = exfat_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
+    if ((rc = clusters_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
         (void)exfat_set_erase(d, n->index, n->entries, CACHE_ENTRY);
         names_removed(d->names, name.hash, n->index);
-        exfat_slot_freed(d, n->index, n->entries);
+        clusters_slot_freed(d, n->index, n->entries);
         goto out;
     }
     *out = &n->base;
     return exfat_set_touch_dir(d, 2);
 out:
     if (n->chain.first != 0) {
-        (void)exfat_chain_cut(x, &n->chain, 0, true, "directory");
+        (void)clusters_chain_cut(&x->heap, &n->chain, 0, true, "directory");
     }
-    exfat_node_destroy(n);
+    clusters_node_destroy(n);
     return rc;
 }
 
@@ -129,27 +129,27 @@ int exfat_free_allocations(struct exfat *x, const struct exfat_set *set)
     uint32_t cursor = 0;
     int rc = 0;
     while (rc == 0 && exfat_set_next_allocation(set, &cursor, &s)) {
-        struct exfat_chain c;
-        uint32_t count = (uint32_t)exfat_clusters_for(x, s.length);
-        exfat_chain_init(&c, s.first_cluster, s.contiguous, count);
-        rc = exfat_chain_cut(x, &c, 0, false, "vendor allocation");
-        exfat_chain_free(&c);
+        struct clusters_chain c;
+        uint32_t count = (uint32_t)clusters_for(&x->heap, s.length);
+        clusters_chain_init(&c, s.first_cluster, s.contiguous, count);
+        rc = clusters_chain_cut(&x->heap, &c, 0, false, "vendor allocation");
+        clusters_chain_free(&c);
     }
     return rc;
 }
 
 /* Takes a set out of its directory: entries, tables, hints, and what its secondaries own. */
-static int erase_entry(struct exfat_node *n, const struct exfat_set *set,
+static int erase_entry(struct clusters_node *n, const struct exfat_set *set,
                        const struct exfat_name *name, bool owned, enum cache_tier tier)
 {
-    struct exfat_node *dir = exfat_node_of(n->base.parent);
+    struct clusters_node *dir = clusters_node_of(n->base.parent);
     names_dir_use(dir->names);
     int rc = exfat_set_erase(dir, set->index, set->count, tier);
     if (rc < 0) {
         names_uncertain(dir->names);
     } else {
         names_removed(dir->names, name->hash, set->index);
-        exfat_slot_freed(dir, set->index, set->count);
+        clusters_slot_freed(dir, set->index, set->count);
         if (owned) {
             rc = exfat_free_allocations(exfat_of(n->base.volume), set);
         }
@@ -160,28 +160,29 @@ static int erase_entry(struct exfat_node *n, const struct exfat_set *set,
 
 int exfat_remove(struct volume_node *node)
 {
-    struct exfat_node *n = exfat_node_of(node);
+    struct clusters_node *n = clusters_node_of(node);
     struct exfat *x = exfat_of(node->volume);
     struct exfat_name name;
     struct exfat_set set;
-    int rc = node->kind == VOLUME_DIRECTORY ? exfat_dir_check_empty(n) : 0;
-    if (rc < 0 || (rc = exfat_set_read(exfat_node_of(node->parent), n->index, &set)) < 0 ||
+    int rc = node->kind == VOLUME_DIRECTORY ? clusters_dir_check_empty(n) : 0;
+    if (rc < 0 || (rc = exfat_set_read(clusters_node_of(node->parent), n->index, &set)) < 0 ||
         (rc = exfat_set_name(x, &set, &name)) < 0 ||
-        (rc = exfat_chain_check_used(x, &n->chain, 0, exfat_owner(n))) < 0 ||
-        (rc = exfat_mark_dirty(x)) < 0) {
+        (rc = clusters_chain_check_used(&x->heap, &n->chain, 0, clusters_owner(n))) < 0 ||
+        (rc = exfat_mark_dirty(&x->heap)) < 0) {
         return rc;
     }
     rc = erase_entry(n, &set, &name, true, CACHE_ENTRY);
     if (rc == 0) {
         node->unlinked = true;
-        rc = exfat_unpin(n);
+        rc = clusters_unpin(n);
     }
-    return rc < 0 ? rc : exfat_set_touch_dir(exfat_node_of(node->parent), 1);
+    return rc < 0 ? rc : exfat_set_touch_dir(clusters_node_of(node->parent), 1);
 }
 
 /* A copy of a set under another name: what follows the name (vendor entries) is kept. */
 static int renamed_set(const struct exfat_set *old, const struct exfat_name *old_name,
-                       const struct exfat_name *name, struct exfat_node *n, struct exfat_set *out)
+                       const struct exfat_name *name, struct clusters_node *n,
+                       struct exfat_set *out)
 {
     uint32_t extra_at = entries_of(old_name), extra = old->count - extra_at;
     exfat_set_build(out, name, n);
@@ -207,7 +208,7 @@ bool exfat_set_in_one_sector(const struct exfat *x, const struct exfat_set *set)
 static int rename_in_place(struct exfat_set *old, struct exfat_set *set,
                            const struct exfat_name *old_name, const struct exfat_name *name)
 {
-    struct exfat_node *dir = old->dir;
+    struct clusters_node *dir = old->dir;
     set->dir = dir;
     set->index = old->index;
     names_dir_use(dir->names);
@@ -224,16 +225,17 @@ static int rename_in_place(struct exfat_set *old, struct exfat_set *set,
 
 /* The general way: the new name is written first; the old one (and that of a replaced file) goes
  * once it is on the device. */
-int exfat_rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const struct exfat_set *old,
-                         struct exfat_set *set, const struct exfat_name *old_name,
-                         const struct exfat_name *name, struct exfat_node *replaced)
+int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
+                         const struct exfat_set *old, struct exfat_set *set,
+                         const struct exfat_name *old_name, const struct exfat_name *name,
+                         struct clusters_node *replaced)
 {
     struct volume *v = n->base.volume;
-    struct exfat_slot slot;
+    struct clusters_slot slot;
     struct exfat_set gone;
     uint64_t offset;
     uint32_t piece;
-    int rc = exfat_slot_find(dir, set->count, &slot);
+    int rc = clusters_slot_find(dir, set->count, &slot);
     if (rc < 0) {
         return rc;
     }
@@ -242,14 +244,14 @@ int exfat_rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const str
     }
     if (replaced) {
         struct exfat_name its_name;
-        rc = exfat_set_read(exfat_node_of(replaced->base.parent), replaced->index, &gone);
+        rc = exfat_set_read(clusters_node_of(replaced->base.parent), replaced->index, &gone);
         if (rc == 0 && (rc = exfat_set_name(exfat_of(v), &gone, &its_name)) == 0) {
             rc = erase_entry(replaced, &gone, &its_name, true, CACHE_REMOVAL);
         }
         if (rc == 0) {
             replaced->base.unlinked = true;
             volume_node_forget(&replaced->base);
-            rc = exfat_unpin(replaced);
+            rc = clusters_unpin(replaced);
         }
     }
     if (rc == 0) {
@@ -258,37 +260,38 @@ int exfat_rename_by_copy(struct exfat_node *n, struct exfat_node *dir, const str
     if (rc < 0 && exfat_set_erase(dir, slot.index, set->count, CACHE_ENTRY) == 0) {
         names_removed(dir->names, name->hash,
                       slot.index); /* the old name stays, so the new one goes */
-        exfat_slot_freed(dir, slot.index, set->count);
+        clusters_slot_freed(dir, slot.index, set->count);
     }
-    if (rc < 0 || (rc = exfat_dir_find(dir, slot.index, &offset, &piece)) < 0) {
+    if (rc < 0 || (rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
         return rc;
     }
     n->index = slot.index;
     n->entries = set->count;
     volume_node_set_parent(&n->base, &dir->base);
-    return volume_node_rekey(&n->base, exfat_node_key(offset));
+    return volume_node_rekey(&n->base, clusters_node_key(offset));
 }
 
 int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s, size_t length,
                  struct volume_node *replaced)
 {
-    struct exfat_node *n = exfat_node_of(node), *dir = exfat_node_of(to);
+    struct clusters_node *n = clusters_node_of(node), *dir = clusters_node_of(to);
     struct exfat *x = exfat_of(node->volume);
     struct exfat_name name, old_name;
     struct exfat_set old, set;
     bool other = replaced && replaced != node;
-    struct exfat_node *from = exfat_node_of(node->parent);
+    struct clusters_node *from = clusters_node_of(node->parent);
     int rc = exfat_name_parse(x, s, length, true, &name);
     if (rc == 0 && other && replaced->kind == VOLUME_DIRECTORY) {
-        rc = exfat_dir_check_empty(exfat_node_of(replaced));
+        rc = clusters_dir_check_empty(clusters_node_of(replaced));
     }
     if (rc == 0 && other) {
-        struct exfat_node *gone = exfat_node_of(replaced);
-        rc = exfat_chain_check_used(x, &gone->chain, 0, exfat_owner(gone));
+        struct clusters_node *gone = clusters_node_of(replaced);
+        rc = clusters_chain_check_used(&x->heap, &gone->chain, 0, clusters_owner(gone));
     }
-    if (rc < 0 || (rc = exfat_set_read(exfat_node_of(node->parent), n->index, &old)) < 0 ||
+    if (rc < 0 || (rc = exfat_set_read(clusters_node_of(node->parent), n->index, &old)) < 0 ||
         (rc = exfat_set_validate(x, &old, &old_name)) < 0 ||
-        (rc = renamed_set(&old, &old_name, &name, n, &set)) < 0 || (rc = exfat_mark_dirty(x)) < 0) {
+        (rc = renamed_set(&old, &old_name, &name, n, &set)) < 0 ||
+        (rc = exfat_mark_dirty(&x->heap)) < 0) {
         return rc;
     }
     if (!other && node->parent == to && set.count == old.count &&
@@ -296,7 +299,7 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
         rc = rename_in_place(&old, &set, &old_name, &name);
     } else {
         rc = exfat_rename_by_copy(n, dir, &old, &set, &old_name, &name,
-                                  other ? exfat_node_of(replaced) : NULL);
+                                  other ? clusters_node_of(replaced) : NULL);
     }
     if (rc == 0) {
         volume_node_mark_clean(node); /* its fields went with the new set */
@@ -310,13 +313,13 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
 
 int exfat_name_of(struct volume_node *node, char *buffer, size_t cap)
 {
-    struct exfat_node *n = exfat_node_of(node);
+    struct clusters_node *n = clusters_node_of(node);
     struct exfat_name name;
     struct exfat_set set;
-    if (exfat_is_root(n)) {
+    if (clusters_is_root(n)) {
         return 0;
     }
-    int rc = exfat_set_read(exfat_node_of(node->parent), n->index, &set);
+    int rc = exfat_set_read(clusters_node_of(node->parent), n->index, &set);
     if (rc == 0) {
         rc = exfat_set_name(exfat_of(node->volume), &set, &name);
     }
@@ -324,11 +327,11 @@ int exfat_name_of(struct volume_node *node, char *buffer, size_t cap)
 }
 
 /* One set into the list. A node that is in memory knows better than its entries. */
-static int list_one(struct exfat_node *dir, const struct exfat_set *set,
+static int list_one(struct clusters_node *dir, const struct exfat_set *set,
                     const struct exfat_name *name, struct volume_list *list)
 {
     struct volume *v = dir->base.volume;
-    struct exfat_node plain = {.base = {.volume = v, .parent = &dir->base}};
+    struct clusters_node plain = {.base = {.volume = v, .parent = &dir->base}};
     struct volume_stat st;
     char text[BASE_UTF8_MAX(EXFAT_NAME_MAX)];
     uint64_t offset = exfat_set_offset(set);
@@ -336,18 +339,18 @@ static int list_one(struct exfat_node *dir, const struct exfat_set *set,
     if (n < 0) {
         return n;
     }
-    struct volume_node *known = volume_node_find(v, exfat_node_key(offset));
+    struct volume_node *known = volume_node_find(v, clusters_node_key(offset));
     if (known) {
-        exfat_stat_node(exfat_node_of(known), offset, &st);
+        clusters_stat_node(clusters_node_of(known), offset, &st);
         int rc = volume_node_unref(known);
         if (rc < 0) {
             return rc;
         }
     } else {
-        plain.base.key = exfat_node_key(offset);
+        plain.base.key = clusters_node_key(offset);
         exfat_set_to_node(set, &plain);
-        exfat_stat_node(&plain, offset, &st);
-        exfat_chain_free(&plain.chain);
+        clusters_stat_node(&plain, offset, &st);
+        clusters_chain_free(&plain.chain);
     }
     return volume_list_add(list, &st, text, (size_t)n);
 }
@@ -362,14 +365,14 @@ static void note_damage(struct volume *v, struct volume_list *list)
 }
 
 /* The entry at `index` begins something: 0 and *next after it, 1 at the end of the directory. */
-static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list *list,
+static int list_step(struct clusters_node *dir, uint32_t index, struct volume_list *list,
                      uint32_t *next)
 {
     struct volume *v = dir->base.volume;
     struct exfat_name name;
     struct exfat_set set;
     uint8_t entry[EXFAT_ENTRY_SIZE];
-    int rc = exfat_dir_read(dir, index, 1, entry);
+    int rc = clusters_dir_read(dir, index, 1, entry);
     *next = index + 1;
     v->counters.entries_visited++;
     if (rc < 0 || entry[0] == EXFAT_TYPE_END) {
@@ -378,10 +381,10 @@ static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list 
     if (entry[0] != EXFAT_TYPE_FILE) {
         bool critical_primary = (entry[0] & EXFAT_TYPE_IN_USE) &&
                                 !(entry[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN));
-        if (critical_primary && !exfat_is_root(dir)) {
+        if (critical_primary && !clusters_is_root(dir)) {
             uint64_t offset = 0;
             uint32_t piece;
-            (void)exfat_dir_find(dir, index, &offset, &piece);
+            (void)clusters_dir_find(dir, index, &offset, &piece);
             (void)base_damage(v->error, "directory", offset, "EntryType", entry[0], EXFAT_TYPE_FILE,
                               "a critical entry that does not belong here");
             note_damage(v, list);
@@ -406,9 +409,9 @@ static int list_step(struct exfat_node *dir, uint32_t index, struct volume_list 
 
 int exfat_list(struct volume_node *dir, uint64_t *cursor, struct volume_list *list, bool *end)
 {
-    struct exfat_node *d = exfat_node_of(dir);
+    struct clusters_node *d = clusters_node_of(dir);
     uint32_t total;
-    int rc = exfat_dir_entries(d, &total);
+    int rc = clusters_dir_entries(d, &total);
     *end = false;
     while (rc == 0 && *cursor < total && list->n < list->limit) {
         uint32_t next;

@@ -23,7 +23,7 @@ uint64_t exfat_set_offset(const struct exfat_set *set)
 {
     uint64_t offset;
     uint32_t piece;
-    return exfat_dir_find(set->dir, set->index, &offset, &piece) < 0 ? 0 : offset;
+    return clusters_dir_find(set->dir, set->index, &offset, &piece) < 0 ? 0 : offset;
 }
 
 static int set_damage(const struct exfat_set *set, uint32_t entry, uint32_t byte, const char *field,
@@ -32,21 +32,21 @@ static int set_damage(const struct exfat_set *set, uint32_t entry, uint32_t byte
     uint64_t offset = 0;
     uint32_t piece;
     struct volume *v = set->dir->base.volume;
-    if (exfat_dir_find(set->dir, set->index + entry, &offset, &piece) == 0) {
+    if (clusters_dir_find(set->dir, set->index + entry, &offset, &piece) == 0) {
         offset += byte;
     }
     return base_damage(v->error, "entry set", offset, field, found, expected, why);
 }
 
-int exfat_set_read(struct exfat_node *dir, uint32_t index, struct exfat_set *set)
+int exfat_set_read(struct clusters_node *dir, uint32_t index, struct exfat_set *set)
 {
     set->dir = dir;
     set->index = index;
     set->count = 1;
     uint32_t total;
-    int rc = exfat_dir_entries(dir, &total);
+    int rc = clusters_dir_entries(dir, &total);
     if (rc == 0) {
-        rc = exfat_dir_read(dir, index, 1, set->entry);
+        rc = clusters_dir_read(dir, index, 1, set->entry);
     }
     if (rc < 0) {
         return rc;
@@ -61,7 +61,7 @@ int exfat_set_read(struct exfat_node *dir, uint32_t index, struct exfat_set *set
                           total - index - 1, "the set runs past the end of the directory");
     }
     set->count = count;
-    return exfat_dir_read(dir, index + 1, count - 1, at(set, 1));
+    return clusters_dir_read(dir, index + 1, count - 1, at(set, 1));
 }
 
 static uint16_t checksum(const struct exfat_set *set)
@@ -117,7 +117,7 @@ static int check_allocation(struct exfat *x, const struct exfat_set *set, uint32
     if (first == 0 && length == 0) {
         return 0;
     }
-    if (!exfat_cluster_valid(x, first)) {
+    if (!clusters_valid(&x->heap, first)) {
         return set_damage(set, entry, EXFAT_ENTRY_FIRST_CLUSTER, "FirstCluster", first, 0,
                           "the first cluster is outside the cluster heap");
     }
@@ -133,7 +133,7 @@ static int check_allocation(struct exfat *x, const struct exfat_set *set, uint32
     if ((flags & EXFAT_NO_FAT_CHAIN) != 0) {
         most -= first - EXFAT_FIRST_CLUSTER;
     }
-    if (exfat_clusters_for(x, length) > most) {
+    if (clusters_for(&x->heap, length) > most) {
         return set_damage(set, entry, EXFAT_ENTRY_DATA_LENGTH, "DataLength", length,
                           most << x->g.cluster_shift, "longer than the cluster heap allows");
     }
@@ -153,7 +153,7 @@ static int check_secondaries(struct exfat *x, const struct exfat_set *set, uint3
                 return set_damage(set, i, 0, "EntryType", type, EXFAT_TYPE_VENDOR,
                                   "an entry too many");
             }
-            return base_unsupported(x->volume->error, "critical secondary entry",
+            return base_unsupported(x->heap.volume->error, "critical secondary entry",
                                     "the set has a critical entry of an unknown type");
         }
         if ((cat(set, i)[1] & EXFAT_ALLOCATION_POSSIBLE) != 0) {
@@ -181,9 +181,9 @@ static int check_stream(struct exfat *x, const struct exfat_set *set)
                           "longer than DataLength");
     }
     if ((base_le16(set->entry + EXFAT_FILE_ATTRIBUTES) & VOLUME_ATTR_DIRECTORY) != 0 &&
-        ((length & (x->cluster_size - 1)) != 0 || length > EXFAT_DIRECTORY_MAX)) {
+        ((length & (x->heap.size - 1)) != 0 || length > EXFAT_DIRECTORY_MAX)) {
         return set_damage(set, 1, EXFAT_STREAM_DATA_LENGTH, "DataLength", length,
-                          base_round_up(length, x->cluster_size),
+                          base_round_up(length, x->heap.size),
                           "a directory is a whole number of clusters, 256 MiB at most");
     }
     return 0;
@@ -217,7 +217,7 @@ int exfat_set_validate(struct exfat *x, const struct exfat_set *set, struct exfa
 }
 
 static void put_stamp(uint8_t *p, uint32_t time, uint32_t ten_ms, uint32_t offset,
-                      const struct exfat_stamp *s)
+                      const struct clusters_stamp *s)
 {
     base_put_le32(p + time, s->raw);
     if (ten_ms != 0) {
@@ -226,7 +226,7 @@ static void put_stamp(uint8_t *p, uint32_t time, uint32_t ten_ms, uint32_t offse
     p[offset] = s->offset;
 }
 
-void exfat_set_update(struct exfat_set *set, const struct exfat_node *node)
+void exfat_set_update(struct exfat_set *set, const struct clusters_node *node)
 {
     uint8_t *file = at(set, 0), *stream = at(set, 1);
     base_put_le16(file + EXFAT_FILE_ATTRIBUTES, node->attributes);
@@ -245,7 +245,7 @@ void exfat_set_update(struct exfat_set *set, const struct exfat_node *node)
 }
 
 void exfat_set_build(struct exfat_set *set, const struct exfat_name *name,
-                     const struct exfat_node *node)
+                     const struct clusters_node *node)
 {
     uint32_t names = exfat_name_entries(name->length);
     set->count = 2 + names;
@@ -267,13 +267,13 @@ void exfat_set_build(struct exfat_set *set, const struct exfat_name *name,
     exfat_set_update(set, node);
 }
 
-static struct exfat_stamp get_stamp(const uint8_t *p, uint32_t time, uint32_t ten_ms,
-                                    uint32_t offset)
+static struct clusters_stamp get_stamp(const uint8_t *p, uint32_t time, uint32_t ten_ms,
+                                       uint32_t offset)
 {
-    return (struct exfat_stamp){base_le32(p + time), ten_ms != 0 ? p[ten_ms] : 0, p[offset]};
+    return (struct clusters_stamp){base_le32(p + time), ten_ms != 0 ? p[ten_ms] : 0, p[offset]};
 }
 
-void exfat_set_to_node(const struct exfat_set *set, struct exfat_node *node)
+void exfat_set_to_node(const struct exfat_set *set, struct clusters_node *node)
 {
     struct exfat *x = exfat_of(set->dir->base.volume);
     const uint8_t *file = cat(set, 0), *stream = cat(set, 1);
@@ -289,17 +289,17 @@ void exfat_set_to_node(const struct exfat_set *set, struct exfat_node *node)
     node->valid = base_le64(stream + EXFAT_STREAM_VALID_LENGTH);
     uint32_t first = base_le32(stream + EXFAT_STREAM_FIRST_CLUSTER);
     bool in_one_piece = (stream[EXFAT_STREAM_FLAGS] & EXFAT_NO_FAT_CHAIN) != 0;
-    exfat_chain_init(&node->chain, node->size ? first : 0, in_one_piece,
-                     (uint32_t)exfat_clusters_for(x, node->size));
+    clusters_chain_init(&node->chain, node->size ? first : 0, in_one_piece,
+                        (uint32_t)clusters_for(&x->heap, node->size));
 }
 
 /* One entry by itself, waited for when directories are synchronous. */
-static int write_one(struct exfat_node *dir, uint32_t index, const uint8_t *entry,
+static int write_one(struct clusters_node *dir, uint32_t index, const uint8_t *entry,
                      enum cache_tier tier)
 {
     struct volume *v = dir->base.volume;
     v->counters.entries_written++;
-    int rc = exfat_dir_write(dir, index, 1, entry, tier);
+    int rc = clusters_dir_write(dir, index, 1, entry, tier);
     if (rc == 0 && v->sync != VOLUME_LAZY) {
         rc = cache_commit(v->cache, CACHE_REMOVAL, true);
     }
@@ -313,7 +313,7 @@ int exfat_set_write(struct exfat_set *set, enum cache_tier tier)
     v->counters.sets_written++;
     if (v->policy.entry_sync == VOLUME_SYNC_SET) {
         v->counters.entries_written += set->count;
-        return exfat_dir_write(set->dir, set->index, set->count, set->entry, tier);
+        return clusters_dir_write(set->dir, set->index, set->count, set->entry, tier);
     }
     /* The old way knew the secondary count, the name's length and hash and the checksum only after
      * the entries they are in had been written, and wrote those entries again. */
@@ -327,18 +327,18 @@ int exfat_set_write(struct exfat_set *set, enum cache_tier tier)
     return rc < 0 ? rc : write_one(set->dir, set->index, at(set, 0), tier);
 }
 
-int exfat_set_erase(struct exfat_node *dir, uint32_t index, uint32_t count, enum cache_tier tier)
+int exfat_set_erase(struct clusters_node *dir, uint32_t index, uint32_t count, enum cache_tier tier)
 {
     uint8_t entry[EXFAT_SET_MAX * EXFAT_ENTRY_SIZE];
     struct volume *v = dir->base.volume;
-    int rc = exfat_dir_read(dir, index, count, entry);
+    int rc = clusters_dir_read(dir, index, count, entry);
     for (uint32_t i = 0; i < count; i++) {
         entry[i * EXFAT_ENTRY_SIZE] &= (uint8_t)~EXFAT_TYPE_IN_USE;
     }
     if (rc == 0 && v->policy.entry_sync == VOLUME_SYNC_SET) {
         v->counters.sets_written++;
         v->counters.entries_written += count;
-        return exfat_dir_write(dir, index, count, entry, tier);
+        return clusters_dir_write(dir, index, count, entry, tier);
     }
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         rc = write_one(dir, index + i, entry + i * EXFAT_ENTRY_SIZE, tier);
@@ -346,19 +346,19 @@ int exfat_set_erase(struct exfat_node *dir, uint32_t index, uint32_t count, enum
     return rc;
 }
 
-int exfat_set_touch_dir(struct exfat_node *dir, unsigned old_updates)
+int exfat_set_touch_dir(struct clusters_node *dir, unsigned old_updates)
 {
     struct volume *v = dir->base.volume;
-    if (exfat_is_root(dir)) {
+    if (clusters_is_root(dir)) {
         return 0;
     }
-    dir->modified = exfat_stamp_make(v->env->now(v->env), v->utc_offset, false);
+    dir->modified = clusters_stamp_make(v->env->now(v->env), v->utc_offset, false);
     if (v->policy.entry_sync == VOLUME_SYNC_SET || dir->base.unlinked) {
         volume_node_mark_touched(&dir->base);
         return 0;
     }
     struct exfat_set set;
-    int rc = exfat_set_read(exfat_node_of(dir->base.parent), dir->index, &set);
+    int rc = exfat_set_read(clusters_node_of(dir->base.parent), dir->index, &set);
     if (rc == 0) {
         exfat_set_update(&set, dir);
         exfat_set_checksum(&set);

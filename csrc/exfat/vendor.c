@@ -12,29 +12,29 @@ static int read_allocation(struct exfat *x, const struct exfat_secondary *s, uin
     if (s->length > VOLUME_EXTRA_MAX) {
         return -EFBIG;
     }
-    struct exfat_chain chain;
-    exfat_chain_init(&chain, s->first_cluster, s->contiguous,
-                     (uint32_t)exfat_clusters_for(x, s->length));
+    struct clusters_chain chain;
+    clusters_chain_init(&chain, s->first_cluster, s->contiguous,
+                        (uint32_t)clusters_for(&x->heap, s->length));
     uint8_t *data = malloc((size_t)s->length);
     int rc = data ? 0 : -ENOMEM;
     for (uint64_t done = 0; rc == 0 && done < s->length;) {
         uint32_t cluster;
         uint64_t piece;
-        rc = exfat_chain_find(x, &chain, done >> x->g.cluster_shift, &cluster, &piece,
-                              "vendor allocation");
+        rc = clusters_chain_find(&x->heap, &chain, done >> x->g.cluster_shift, &cluster, &piece,
+                                 "vendor allocation");
         if (rc == -ERANGE) {
-            rc = base_damage(x->volume->error, "vendor allocation", 0, "DataLength", s->length,
+            rc = base_damage(x->heap.volume->error, "vendor allocation", 0, "DataLength", s->length,
                              (uint64_t)chain.count << x->g.cluster_shift,
                              "the cluster chain is shorter than its data");
         }
         if (rc == 0) {
             uint64_t here = base_min(s->length - done, piece << x->g.cluster_shift);
-            rc = cache_read_data(x->volume->cache, exfat_cluster_offset(x, cluster), data + done,
-                                 (size_t)here);
+            rc = cache_read_data(x->heap.volume->cache, clusters_offset(&x->heap, cluster),
+                                 data + done, (size_t)here);
             done += here;
         }
     }
-    exfat_chain_free(&chain);
+    clusters_chain_free(&chain);
     if (rc < 0) {
         free(data);
         data = NULL;
@@ -45,11 +45,11 @@ static int read_allocation(struct exfat *x, const struct exfat_secondary *s, uin
 
 int exfat_get_extras(struct volume_node *node, struct volume_extras *out)
 {
-    struct exfat_node *n = exfat_node_of(node);
+    struct clusters_node *n = clusters_node_of(node);
     struct exfat *x = exfat_of(node->volume);
     struct exfat_name name;
     struct exfat_set set;
-    int rc = exfat_set_read(exfat_node_of(node->parent), n->index, &set);
+    int rc = exfat_set_read(clusters_node_of(node->parent), n->index, &set);
     if (rc == 0) {
         rc = exfat_set_validate(x, &set, &name);
     }
@@ -77,24 +77,25 @@ int exfat_get_extras(struct volume_node *node, struct volume_extras *out)
 /* Clusters with data for one entry. */
 static int write_allocation(struct exfat *x, const struct volume_extra *extra, uint8_t *entry)
 {
-    struct exfat_chain chain;
-    exfat_chain_init(&chain, 0, false, 0);
-    int rc = exfat_chain_extend(x, &chain, (uint32_t)exfat_clusters_for(x, extra->length),
-                                CACHE_CHAIN, "vendor allocation");
+    struct clusters_chain chain;
+    clusters_chain_init(&chain, 0, false, 0);
+    int rc =
+        clusters_chain_extend(&x->heap, &chain, (uint32_t)clusters_for(&x->heap, extra->length),
+                              CACHE_CHAIN, "vendor allocation");
     for (uint64_t done = 0; rc == 0 && done < extra->length;) {
         uint32_t cluster;
         uint64_t piece;
-        rc = exfat_chain_find(x, &chain, done >> x->g.cluster_shift, &cluster, &piece,
-                              "vendor allocation");
+        rc = clusters_chain_find(&x->heap, &chain, done >> x->g.cluster_shift, &cluster, &piece,
+                                 "vendor allocation");
         if (rc == 0) {
             uint64_t here = base_min(extra->length - done, piece << x->g.cluster_shift);
-            rc = cache_write_data(x->volume->cache, exfat_cluster_offset(x, cluster),
+            rc = cache_write_data(x->heap.volume->cache, clusters_offset(&x->heap, cluster),
                                   extra->data + done, (size_t)here);
             done += here;
         }
     }
     if (rc < 0 && chain.count > 0) {
-        (void)exfat_chain_cut(x, &chain, 0, true, "vendor allocation");
+        (void)clusters_chain_cut(&x->heap, &chain, 0, true, "vendor allocation");
     }
     if (rc == 0) {
         entry[1] =
@@ -102,7 +103,7 @@ static int write_allocation(struct exfat *x, const struct volume_extra *extra, u
         base_put_le32(entry + EXFAT_ENTRY_FIRST_CLUSTER, chain.first);
         base_put_le64(entry + EXFAT_ENTRY_DATA_LENGTH, extra->length);
     }
-    exfat_chain_free(&chain);
+    clusters_chain_free(&chain);
     return rc;
 }
 
@@ -111,11 +112,11 @@ static int append_extra(struct exfat *x, struct exfat_set *set, const struct vol
     uint8_t *entry = set->entry + (size_t)set->count * EXFAT_ENTRY_SIZE;
     uint8_t benign = EXFAT_TYPE_IN_USE | EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN;
     if ((extra->entry[0] & benign) != benign) {
-        return base_bad_argument(x->volume->error, "entries",
+        return base_bad_argument(x->heap.volume->error, "entries",
                                  "an entry is not a benign secondary one");
     }
     if (set->count == EXFAT_SET_MAX) {
-        return base_bad_argument(x->volume->error, "entries", "more than a set can hold");
+        return base_bad_argument(x->heap.volume->error, "entries", "more than a set can hold");
     }
     memcpy(entry, extra->entry, EXFAT_ENTRY_SIZE);
     if (extra->length > 0) {
@@ -133,12 +134,13 @@ static int append_extra(struct exfat *x, struct exfat_set *set, const struct vol
 
 int exfat_set_extras(struct volume_node *node, const struct volume_extras *in)
 {
-    struct exfat_node *n = exfat_node_of(node), *dir = exfat_node_of(node->parent);
+    struct clusters_node *n = clusters_node_of(node), *dir = clusters_node_of(node->parent);
     struct exfat *x = exfat_of(node->volume);
     struct exfat_name name;
     struct exfat_set old, set;
     int rc = exfat_set_read(dir, n->index, &old);
-    if (rc < 0 || (rc = exfat_set_validate(x, &old, &name)) < 0 || (rc = exfat_mark_dirty(x)) < 0) {
+    if (rc < 0 || (rc = exfat_set_validate(x, &old, &name)) < 0 ||
+        (rc = exfat_mark_dirty(&x->heap)) < 0) {
         return rc;
     }
     exfat_set_build(&set, &name, n);

@@ -170,10 +170,10 @@ static uint32_t raw(unsigned year, unsigned month, unsigned day, unsigned hour, 
 static void check_read(uint32_t bits, uint8_t ten_ms, uint8_t offset, int16_t fallback, int64_t ns,
                        int16_t minutes)
 {
-    struct exfat_stamp s = {bits, ten_ms, offset};
+    struct clusters_stamp s = {bits, ten_ms, offset};
     int16_t got;
 
-    CHECK(exfat_stamp_ns(&s, fallback, &got) == ns);
+    CHECK(clusters_stamp_ns(&s, fallback, &got) == ns);
     CHECK(got == minutes);
 }
 
@@ -206,10 +206,10 @@ static void test_stamp_read(void)
 
 static void check_make(int64_t ns, int16_t minutes, uint32_t bits, uint8_t ten_ms, uint8_t offset)
 {
-    struct exfat_stamp s = exfat_stamp_make(ns, minutes, false);
+    struct clusters_stamp s = clusters_stamp_make(ns, minutes, false);
 
     CHECK(s.raw == bits && s.ten_ms == ten_ms && s.offset == offset);
-    s = exfat_stamp_make(ns, minutes, true);
+    s = clusters_stamp_make(ns, minutes, true);
     CHECK(s.raw == bits && s.ten_ms == 0 && s.offset == offset);
 }
 
@@ -239,10 +239,10 @@ static void test_stamp_round_trip(void)
     for (int64_t ns = 315532800 * SECOND + 86400 * SECOND; ns < last - 86400 * SECOND;
          ns += 40009 * 1009 * SECOND / 7 / 10000000 * 10000000) {
         for (int16_t minutes = -960; minutes <= 945; minutes = (int16_t)(minutes + 15)) {
-            struct exfat_stamp s = exfat_stamp_make(ns, minutes, false);
+            struct clusters_stamp s = clusters_stamp_make(ns, minutes, false);
             int16_t got;
 
-            CHECK(exfat_stamp_ns(&s, 0, &got) == ns);
+            CHECK(clusters_stamp_ns(&s, 0, &got) == ns);
             CHECK(got == minutes);
         }
     }

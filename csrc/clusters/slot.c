@@ -4,80 +4,81 @@
  * end of the chain) in its hint; nothing is walked while these are known. One-shot: the lookup that
  * missed leaves a hint, the create uses it up. Off: every create walks from the first entry.
  */
-#include "exfat/exfat.h"
+#include "clusters/clusters.h"
 
 #include <errno.h>
 #include <string.h>
 
-static bool touches_end(const struct exfat_hint *h, uint32_t total)
+static bool touches_end(const struct clusters_hint *h, uint32_t total)
 {
     return h->valid && h->index + h->count == total;
 }
 
 /* As many more clusters as `missing` entries need, zeroed; all or none. The hint's run, which
  * touches the end, grows too. */
-static int grow(struct exfat_node *dir, uint32_t missing)
+static int grow(struct clusters_node *dir, uint32_t missing)
 {
-    struct exfat *x = exfat_of(dir->base.volume);
-    uint32_t clusters = (uint32_t)exfat_clusters_for(x, (uint64_t)missing << EXFAT_ENTRY_SHIFT);
-    uint64_t old_size = dir->size, more = (uint64_t)clusters << x->g.cluster_shift;
-    bool root = exfat_is_root(dir);
-    if (old_size + more > EXFAT_DIRECTORY_MAX) {
+    struct clusters *h = clusters_of(dir->base.volume);
+    uint32_t clusters = (uint32_t)clusters_for(h, (uint64_t)missing << CLUSTERS_ENTRY_SHIFT);
+    uint64_t old_size = dir->size, more = (uint64_t)clusters << h->shift;
+    bool sized = h->sized_directories && !clusters_is_root(dir);
+    if (dir->region != 0 || old_size + more > h->directory_max) {
         return -ENOSPC;
     }
-    int rc = exfat_chain_extend(x, &dir->chain, clusters, root ? CACHE_ENTRY : CACHE_CHAIN,
-                                exfat_owner(dir));
+    int rc = clusters_chain_extend(h, &dir->chain, clusters, sized ? CACHE_CHAIN : CACHE_ENTRY,
+                                   clusters_owner(dir));
     if (rc < 0) {
         return rc;
     }
     uint32_t before = dir->chain.count - clusters;
-    rc = exfat_dir_zero(dir, before, dir->chain.count);
+    rc = clusters_dir_zero(dir, before, dir->chain.count);
     if (rc == 0) {
         dir->size = dir->valid = old_size + more;
-        rc = root ? 0 : exfat_write_node(&dir->base);
+        rc = sized ? dir->base.volume->driver->write_node(&dir->base) : 0;
     }
     if (rc < 0) {
         dir->size = dir->valid = old_size;
-        (void)exfat_chain_cut(x, &dir->chain, before, true, exfat_owner(dir));
+        (void)clusters_chain_cut(h, &dir->chain, before, true, clusters_owner(dir));
         return rc;
     }
-    dir->hint.count += (uint32_t)(more >> EXFAT_ENTRY_SHIFT);
+    dir->hint.count += (uint32_t)(more >> CLUSTERS_ENTRY_SHIFT);
     return 0;
 }
 
 /* The entries that a set is about to cover must be free, and what comes behind a tail must not come
  * to life. What the last set in this run has looked at is not looked at again. */
-static int verify(struct exfat_node *dir, const struct exfat_slot *slot, uint32_t need)
+static int verify(struct clusters_node *dir, const struct clusters_slot *slot, uint32_t need)
 {
-    struct exfat_walk w;
+    struct clusters_walk w;
     const uint8_t *entry;
+    const struct clusters_ops *ops = clusters_of(dir->base.volume)->ops;
     uint32_t last = slot->index + need + (slot->run == need ? 0u : 1u);
     uint32_t seen = slot->from_hole ? 0 : dir->hint.seen;
-    int rc = exfat_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
-    while (rc >= 0 && w.index < last && (rc = exfat_walk_next(&w, &entry)) > 0) {
-        if ((entry[0] & EXFAT_TYPE_IN_USE) != 0) {
+    int rc = clusters_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
+    while (rc >= 0 && w.index < last && (rc = clusters_walk_next(&w, &entry)) > 0) {
+        if (entry[0] != 0 && ops->entry(entry) != CLUSTERS_ENTRY_FREE) {
             uint64_t offset = 0;
             uint32_t piece;
-            (void)exfat_dir_find(dir, w.index - 1, &offset, &piece);
-            rc = base_damage(dir->base.volume->error, exfat_owner(dir), offset, "EntryType",
+            (void)clusters_dir_find(dir, w.index - 1, &offset, &piece);
+            rc = base_damage(dir->base.volume->error, clusters_owner(dir), offset, "EntryType",
                              entry[0], 0, "an entry in use follows the end of the directory");
             dir->hint.valid = false;
         }
     }
-    exfat_walk_end(&w);
+    clusters_walk_end(&w);
     if (rc >= 0 && !slot->from_hole) {
         dir->hint.seen = w.index;
     }
     return rc < 0 ? rc : 0;
 }
 
-static bool take_hole(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
+static bool take_hole(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot)
 {
     if (!names_hole_take(dir->names, need, &slot->index, &slot->run)) {
         return false;
     }
     slot->from_hole = true;
-    struct exfat_hint *h = &dir->hint;
+    struct clusters_hint *h = &dir->hint;
     if (h->valid && slot->index < h->index + h->count && h->index < slot->index + slot->run) {
         h->valid = false; /* the hint was this hole */
     }
@@ -86,11 +87,11 @@ static bool take_hole(struct exfat_node *dir, uint32_t need, struct exfat_slot *
 
 /* 1: the hint has a place; 0: it has none and nothing else has, so the directory must grow;
  * -EAGAIN: walk. */
-static int take_hint(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
+static int take_hint(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot)
 {
-    struct exfat_hint *h = &dir->hint;
+    struct clusters_hint *h = &dir->hint;
     uint32_t total;
-    int rc = exfat_dir_entries(dir, &total);
+    int rc = clusters_dir_entries(dir, &total);
     if (rc < 0) {
         return rc;
     }
@@ -106,7 +107,7 @@ static int take_hint(struct exfat_node *dir, uint32_t need, struct exfat_slot *s
     return touches_end(h, total) ? 0 : -EAGAIN;
 }
 
-int exfat_slot_find(struct exfat_node *dir, uint32_t need, struct exfat_slot *slot)
+int clusters_slot_find(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot)
 {
     struct volume *v = dir->base.volume;
     enum volume_empty_hint policy = v->policy.empty_hint;
@@ -125,7 +126,7 @@ int exfat_slot_find(struct exfat_node *dir, uint32_t need, struct exfat_slot *sl
         if (rc == -EAGAIN && !walked) {
             v->counters.hint_misses++;
             walked = true;
-            if ((rc = exfat_dir_scan_free(dir, need)) < 0) {
+            if ((rc = clusters_of(v)->ops->scan_free(dir, need)) < 0) {
                 return rc;
             }
             continue;
@@ -143,16 +144,17 @@ int exfat_slot_find(struct exfat_node *dir, uint32_t need, struct exfat_slot *sl
     }
     rc = verify(dir, slot, need);
     if (rc < 0) {
-        exfat_slot_cancel(dir, slot);
+        clusters_slot_cancel(dir, slot);
     } else if (policy != VOLUME_HINT_RETAINED) {
         dir->hint.valid = false; /* used up */
     }
     return rc;
 }
 
-void exfat_slot_commit(struct exfat_node *dir, const struct exfat_slot *slot, uint32_t need)
+void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot *slot,
+                          uint32_t need)
 {
-    struct exfat_hint *h = &dir->hint;
+    struct clusters_hint *h = &dir->hint;
     if (slot->from_hole) {
         if (slot->run > need) {
             names_hole_add(dir->names, slot->index + need, slot->run - need);
@@ -169,7 +171,7 @@ void exfat_slot_commit(struct exfat_node *dir, const struct exfat_slot *slot, ui
     }
 }
 
-void exfat_slot_cancel(struct exfat_node *dir, const struct exfat_slot *slot)
+void clusters_slot_cancel(struct clusters_node *dir, const struct clusters_slot *slot)
 {
     dir->hint.seen = 0; /* the set may have been written in part */
     if (slot->from_hole) {
@@ -179,26 +181,27 @@ void exfat_slot_cancel(struct exfat_node *dir, const struct exfat_slot *slot)
 
 /* Whether entries [index, index + count) have a free neighbour, with which they are a longer run.
  */
-static bool has_free_neighbour(struct exfat_node *dir, uint32_t index, uint32_t count,
+static bool has_free_neighbour(struct clusters_node *dir, uint32_t index, uint32_t count,
                                uint32_t total)
 {
-    uint8_t entry[EXFAT_ENTRY_SIZE];
+    uint8_t entry[CLUSTERS_ENTRY_SIZE];
     uint32_t at[2] = {index - 1, index + count};
     for (unsigned i = 0; i < 2; i++) {
         if (at[i] < total &&
-            (exfat_dir_read(dir, at[i], 1, entry) < 0 || (entry[0] & EXFAT_TYPE_IN_USE) == 0)) {
+            (clusters_dir_read(dir, at[i], 1, entry) < 0 || entry[0] == 0 ||
+             clusters_of(dir->base.volume)->ops->entry(entry) == CLUSTERS_ENTRY_FREE)) {
             return true;
         }
     }
     return false;
 }
 
-void exfat_slot_freed(struct exfat_node *dir, uint32_t index, uint32_t count)
+void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t count)
 {
-    struct exfat_hint *h = &dir->hint;
+    struct clusters_hint *h = &dir->hint;
     uint32_t total;
     bool complete = names_holes_complete(dir->names);
-    if (exfat_dir_entries(dir, &total) < 0) {
+    if (clusters_dir_entries(dir, &total) < 0) {
         h->valid = false;
         return;
     }

@@ -6,14 +6,14 @@
  * when an earlier position is wanted. A walk never takes more steps than the owner's length
  * accounts for, nor than the volume has clusters.
  */
-#include "exfat/exfat.h"
+#include "clusters/clusters.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 enum { RUNS_LEAST = 256, RUNS_MOST = 1 << 20 };
 
-void exfat_chain_init(struct exfat_chain *c, uint32_t first, bool contiguous, uint32_t count)
+void clusters_chain_init(struct clusters_chain *c, uint32_t first, bool contiguous, uint32_t count)
 {
     c->first = first;
     c->contiguous = contiguous && first != 0;
@@ -23,28 +23,28 @@ void exfat_chain_init(struct exfat_chain *c, uint32_t first, bool contiguous, ui
     base_runs_init(&c->runs);
 }
 
-void exfat_chain_free(struct exfat_chain *c)
+void clusters_chain_free(struct clusters_chain *c)
 {
     base_runs_free(&c->runs);
 }
 
-static int chain_damage(struct exfat *x, const char *what, uint32_t cluster, uint64_t found,
+static int chain_damage(struct clusters *h, const char *what, uint32_t cluster, uint64_t found,
                         const char *why)
 {
-    return base_damage(x->volume->error, what, x->fat[0] + (uint64_t)cluster * 4, "FatEntry", found,
-                       EXFAT_FAT_END, why);
+    return base_damage(h->volume->error, what, h->ops->fat_offset(h, cluster), "FatEntry", found,
+                       CLUSTERS_END, why);
 }
 
-static uint32_t last_mapped(const struct exfat_chain *c)
+static uint32_t last_mapped(const struct clusters_chain *c)
 {
     const struct base_run *r = &c->runs.v[c->runs.n - 1];
     return (uint32_t)(r->disk_block + r->count - 1);
 }
 
-static int map_one(struct exfat *x, struct exfat_chain *c, uint32_t cluster)
+static int map_one(struct clusters *h, struct clusters_chain *c, uint32_t cluster)
 {
     uint64_t most =
-        base_min(x->volume->policy.memory_budget / 4 / sizeof(struct base_run), RUNS_MOST);
+        base_min(h->volume->policy.memory_budget / 4 / sizeof(struct base_run), RUNS_MOST);
     if (c->runs.n >= base_max(most, RUNS_LEAST)) {
         base_runs_forget(&c->runs);
     }
@@ -52,22 +52,22 @@ static int map_one(struct exfat *x, struct exfat_chain *c, uint32_t cluster)
 }
 
 /* The first cluster, where a walk begins. */
-static int map_first(struct exfat *x, struct exfat_chain *c, const char *what)
+static int map_first(struct clusters *h, struct clusters_chain *c, const char *what)
 {
     if (c->runs.n > 0) {
         return 0;
     }
-    if (!exfat_cluster_valid(x, c->first)) {
-        return base_damage(x->volume->error, what, 0, "FirstCluster", c->first, 0,
+    if (!clusters_valid(h, c->first)) {
+        return base_damage(h->volume->error, what, 0, "FirstCluster", c->first, 0,
                            "the first cluster is outside the cluster heap");
     }
-    return map_one(x, c, c->first);
+    return map_one(h, c, c->first);
 }
 
 /* Maps clusters until `until` of them are known or the chain ends. */
-static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, const char *what)
+static int map_until(struct clusters *h, struct clusters_chain *c, uint64_t until, const char *what)
 {
-    int rc = map_first(x, c, what);
+    int rc = map_first(h, c, what);
     if (rc < 0) {
         return rc;
     }
@@ -82,23 +82,23 @@ static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, con
             return 0;
         }
         uint32_t next;
-        if ((rc = exfat_fat_get(x, cluster, &next)) < 0) {
+        if ((rc = h->ops->next(h, cluster, &next)) < 0) {
             return rc;
         }
-        if (next == EXFAT_FAT_END && !c->complete) {
+        if (next == CLUSTERS_END && !c->complete) {
             c->complete = true;
             c->count = (uint32_t)c->runs.covered;
             return 0;
         }
-        if (!exfat_cluster_valid(x, next)) {
-            return chain_damage(x, what, cluster, next,
-                                next == EXFAT_FAT_BAD ? "the chain runs into a bad cluster"
-                                                      : "the chain leaves the cluster heap");
+        if (!clusters_valid(h, next)) {
+            return chain_damage(h, what, cluster, next,
+                                next == CLUSTERS_BAD ? "the chain runs into a bad cluster"
+                                                     : "the chain leaves the cluster heap");
         }
-        if (next == mark || c->runs.covered >= x->g.clusters) {
-            return chain_damage(x, what, cluster, next, "the chain has a loop");
+        if (next == mark || c->runs.covered >= h->count) {
+            return chain_damage(h, what, cluster, next, "the chain has a loop");
         }
-        if ((rc = map_one(x, c, next)) < 0) {
+        if ((rc = map_one(h, c, next)) < 0) {
             return rc;
         }
         cluster = next;
@@ -111,8 +111,8 @@ static int map_until(struct exfat *x, struct exfat_chain *c, uint64_t until, con
     return 0;
 }
 
-int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uint32_t *cluster,
-                     uint64_t *piece, const char *what)
+int clusters_chain_find(struct clusters *h, struct clusters_chain *c, uint64_t index,
+                        uint32_t *cluster, uint64_t *piece, const char *what)
 {
     uint64_t disk;
     if (c->complete && index >= c->count) {
@@ -127,7 +127,7 @@ int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uin
         if (index < c->runs.covered) { /* forgotten: from the start again */
             base_runs_truncate(&c->runs, 0);
         }
-        int rc = map_until(x, c, index + 1, what);
+        int rc = map_until(h, c, index + 1, what);
         if (rc < 0) {
             return rc;
         }
@@ -139,32 +139,34 @@ int exfat_chain_find(struct exfat *x, struct exfat_chain *c, uint64_t index, uin
     return 0;
 }
 
-int exfat_chain_measure(struct exfat *x, struct exfat_chain *c, uint64_t limit, const char *what)
+int clusters_chain_measure(struct clusters *h, struct clusters_chain *c, uint64_t limit,
+                           const char *what)
 {
     if (!c->complete) {
-        int rc = map_until(x, c, c->limit != 0 ? c->limit + 1ull : limit + 1, what);
+        int rc = map_until(h, c, c->limit != 0 ? c->limit + 1ull : limit + 1, what);
         if (rc < 0) {
             return rc;
         }
         if (!c->complete) {
-            return chain_damage(x, what, last_mapped(c), 0, "the chain is longer than it may be");
+            return chain_damage(h, what, last_mapped(c), 0, "the chain is longer than it may be");
         }
     }
     return 0;
 }
 
 /* The last cluster of a chain whose count is known; 0: it has none. Maps all of it. */
-static int last_cluster(struct exfat *x, struct exfat_chain *c, uint32_t *last, const char *what)
+static int last_cluster(struct clusters *h, struct clusters_chain *c, uint32_t *last,
+                        const char *what)
 {
     uint64_t piece;
     *last = 0;
-    return c->count == 0 ? 0 : exfat_chain_find(x, c, c->count - 1, last, &piece, what);
+    return c->count == 0 ? 0 : clusters_chain_find(h, c, c->count - 1, last, &piece, what);
 }
 
 /* Writes the FAT entries that a contiguous chain did without, and keeps its clusters as one run. */
-static int to_fat_chain(struct exfat *x, struct exfat_chain *c)
+static int to_fat_chain(struct clusters *h, struct clusters_chain *c)
 {
-    int rc = exfat_fat_link(x, c->first, c->count, EXFAT_FAT_END, CACHE_CHAIN);
+    int rc = h->ops->link(h, c->first, c->count, CLUSTERS_END, CACHE_CHAIN);
     if (rc == 0) {
         rc = base_runs_append(&c->runs, c->first, c->count);
     }
@@ -175,10 +177,10 @@ static int to_fat_chain(struct exfat *x, struct exfat_chain *c)
 }
 
 /* Adds one piece that the bitmap has given behind the last cluster. */
-static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, uint32_t first,
+static int append_piece(struct clusters *h, struct clusters_chain *c, uint32_t last, uint32_t first,
                         uint32_t got, enum cache_tier tier)
 {
-    if (c->count == 0) {
+    if (c->count == 0 && h->plain_runs) {
         c->first = first;
         c->contiguous = true;
         c->count = got;
@@ -188,15 +190,17 @@ static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, u
         c->count += got;
         return 0;
     }
-    int rc = c->contiguous ? to_fat_chain(x, c) : 0;
+    int rc = c->contiguous ? to_fat_chain(h, c) : 0;
     if (rc == 0) {
-        rc = exfat_fat_link(x, first, got, EXFAT_FAT_END, CACHE_CHAIN);
+        rc = h->ops->link(h, first, got, CLUSTERS_END, CACHE_CHAIN);
     }
     if (rc == 0) {
         rc = base_runs_append(&c->runs, first, got);
     }
-    if (rc == 0) {
-        rc = exfat_fat_set(x, last, first, tier);
+    if (rc == 0 && c->count == 0) {
+        c->first = first;
+    } else if (rc == 0) {
+        rc = h->ops->link(h, last, 1, first, tier);
         if (rc < 0) {
             base_runs_truncate(&c->runs, c->count);
         }
@@ -207,65 +211,60 @@ static int append_piece(struct exfat *x, struct exfat_chain *c, uint32_t last, u
     return rc;
 }
 
-int exfat_chain_extend(struct exfat *x, struct exfat_chain *c, uint32_t need,
-                       enum cache_tier link_tier, const char *what)
+int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t need,
+                          enum cache_tier link_tier, const char *what)
 {
-    int rc = exfat_chain_measure(x, c, x->g.clusters, what);
+    int rc = clusters_chain_measure(h, c, h->count, what);
     uint32_t old = c->count, last;
+    /* The old way of FAT drivers, kept for comparison: a step for each cluster. */
+    bool one_by_one = !h->volume->policy.preallocate && !h->plain_runs;
     while (rc == 0 && need > 0) {
         uint32_t first, got;
-        if ((rc = last_cluster(x, c, &last, what)) < 0) {
+        if ((rc = last_cluster(h, c, &last, what)) < 0) {
             break;
         }
-        rc = exfat_bitmap_take(x, last ? last + 1 : 0, need, &first, &got);
+        rc = clusters_take(h, last ? last + 1 : 0, one_by_one ? 1 : need, &first, &got);
         if (rc < 0) {
             break;
         }
-        rc = append_piece(x, c, last, first, got, link_tier);
+        rc = append_piece(h, c, last, first, got, link_tier);
         if (rc < 0) {
-            (void)exfat_free_now(x, first, got);
+            (void)clusters_free_now(h, first, got);
             break;
         }
         need -= got;
+        if (one_by_one && h->volume->sync == VOLUME_SYNC) {
+            rc = cache_commit(h->volume->cache, CACHE_CHAIN, true);
+        }
     }
     if (rc < 0 && c->count > old) {
         /* What was added was never pointed to by an entry, so it goes back at once. */
-        int undo = exfat_chain_cut(x, c, old, true, what);
+        int undo = clusters_chain_cut(h, c, old, true, what);
         return undo < 0 && rc == -ENOSPC ? undo : rc;
     }
     return rc;
 }
 
-static int remember_cut(struct exfat *x, uint32_t cluster, uint32_t old_next, bool at_once)
+static int remember_cut(struct clusters *h, uint32_t cluster, uint32_t old_next, bool at_once)
 {
     if (at_once) {
-        return exfat_fat_set(x, cluster, EXFAT_FAT_END, CACHE_CHAIN);
+        return h->ops->link(h, cluster, 1, CLUSTERS_END, CACHE_CHAIN);
     }
-    if (x->cuts_n == x->cuts_cap) {
-        size_t cap = x->cuts_cap ? x->cuts_cap * 2 : 16;
-        struct exfat_cut *v = realloc(x->cuts, cap * sizeof *v);
-        if (!v) {
-            return -ENOMEM;
-        }
-        x->cuts = v;
-        x->cuts_cap = cap;
-    }
-    x->cuts[x->cuts_n++] = (struct exfat_cut){cluster, old_next};
-    return 0;
+    return clusters_cut_later(h, cluster, old_next);
 }
 
 /* Frees the clusters from index keep on, piece by piece. */
-static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once,
+static int free_tail(struct clusters *h, struct clusters_chain *c, uint32_t keep, bool at_once,
                      const char *what)
 {
     uint64_t index = keep;
     while (index < c->count) {
         uint32_t cluster;
         uint64_t piece;
-        int rc = exfat_chain_find(x, c, index, &cluster, &piece, what);
+        int rc = clusters_chain_find(h, c, index, &cluster, &piece, what);
         if (rc == 0) {
-            rc = at_once ? exfat_free_now(x, cluster, (uint32_t)piece)
-                         : exfat_free_later(x, cluster, (uint32_t)piece);
+            rc = at_once ? clusters_free_now(h, cluster, (uint32_t)piece)
+                         : clusters_free_later(h, cluster, (uint32_t)piece);
         }
         if (rc < 0) {
             return rc;
@@ -275,38 +274,39 @@ static int free_tail(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool
     return 0;
 }
 
-int exfat_chain_check_used(struct exfat *x, struct exfat_chain *c, uint32_t from, const char *what)
+int clusters_chain_check_used(struct clusters *h, struct clusters_chain *c, uint32_t from,
+                              const char *what)
 {
-    int rc = exfat_chain_measure(x, c, x->g.clusters, what);
+    int rc = clusters_chain_measure(h, c, h->count, what);
     for (uint64_t index = from; rc == 0 && index < c->count;) {
         uint32_t cluster;
         uint64_t piece;
-        rc = exfat_chain_find(x, c, index, &cluster, &piece, what);
+        rc = clusters_chain_find(h, c, index, &cluster, &piece, what);
         if (rc == 0) {
-            rc = exfat_bitmap_check_used(x, cluster, (uint32_t)piece);
+            rc = clusters_check_used(h, cluster, (uint32_t)piece);
             index += piece;
         }
     }
     return rc;
 }
 
-int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool at_once,
-                    const char *what)
+int clusters_chain_cut(struct clusters *h, struct clusters_chain *c, uint32_t keep, bool at_once,
+                       const char *what)
 {
-    int rc = exfat_chain_check_used(x, c, keep, what);
+    int rc = clusters_chain_check_used(h, c, keep, what);
     if (rc < 0 || keep >= c->count) {
         return rc;
     }
     if (!c->contiguous && keep > 0) {
         uint32_t last, next;
         uint64_t piece;
-        if ((rc = exfat_chain_find(x, c, keep - 1, &last, &piece, what)) < 0 ||
-            (rc = exfat_chain_find(x, c, keep, &next, &piece, what)) < 0 ||
-            (rc = remember_cut(x, last, next, at_once)) < 0) {
+        if ((rc = clusters_chain_find(h, c, keep - 1, &last, &piece, what)) < 0 ||
+            (rc = clusters_chain_find(h, c, keep, &next, &piece, what)) < 0 ||
+            (rc = remember_cut(h, last, next, at_once)) < 0) {
             return rc;
         }
     }
-    if ((rc = free_tail(x, c, keep, at_once, what)) < 0) {
+    if ((rc = free_tail(h, c, keep, at_once, what)) < 0) {
         return rc;
     }
     if (!c->contiguous) {
@@ -314,8 +314,8 @@ int exfat_chain_cut(struct exfat *x, struct exfat_chain *c, uint32_t keep, bool 
     }
     c->count = keep;
     if (keep == 0) {
-        exfat_chain_free(c);
-        exfat_chain_init(c, 0, false, 0);
+        clusters_chain_free(c);
+        clusters_chain_init(c, 0, false, 0);
     }
     return 0;
 }

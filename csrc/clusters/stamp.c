@@ -1,5 +1,5 @@
 /* Time stamps: DOS date and time, 10 ms, UTC offset in quarter hours [7.4.8 to 7.4.10]. */
-#include "exfat/exfat.h"
+#include "clusters/clusters.h"
 
 #include "base/time.h"
 
@@ -31,7 +31,8 @@ static int16_t offset_minutes_of(uint8_t offset)
     return (int16_t)((quarters > QUARTERS_MAX ? quarters - 128 : quarters) * MINUTES_PER_QUARTER);
 }
 
-int64_t exfat_stamp_ns(const struct exfat_stamp *s, int16_t default_offset, int16_t *offset_minutes)
+int64_t clusters_stamp_ns(const struct clusters_stamp *s, int16_t default_offset,
+                          int16_t *offset_minutes)
 {
     int32_t ten_ms = clamp(s->ten_ms, 0, 199);
     struct base_civil c = {
@@ -58,9 +59,9 @@ int64_t exfat_stamp_ns(const struct exfat_stamp *s, int16_t default_offset, int1
     return ns - minutes * NS_PER_MINUTE;
 }
 
-struct exfat_stamp exfat_stamp_make(int64_t ns, int16_t offset_minutes, bool access)
+struct clusters_stamp clusters_stamp_make(int64_t ns, int16_t offset_minutes, bool access)
 {
-    struct exfat_stamp s = {0, 0, 0};
+    struct clusters_stamp s = {0, 0, 0};
     struct base_civil c;
     int32_t quarters = 0;
 

@@ -4,39 +4,39 @@
  * the clusters of the chain, which may reach beyond the size while a file is open (reserved by
  * allocate with keep_size).
  */
-#include "exfat/exfat.h"
+#include "clusters/clusters.h"
 
 #include <errno.h>
 #include <string.h>
 
-static int too_short(struct exfat_node *n)
+static int too_short(struct clusters_node *n)
 {
-    struct exfat *x = exfat_of(n->base.volume);
-    return base_damage(x->volume->error, exfat_owner(n), 0, "DataLength", n->size,
-                       (uint64_t)n->chain.count << x->g.cluster_shift,
+    struct clusters *h = clusters_of(n->base.volume);
+    return base_damage(h->volume->error, clusters_owner(n), 0, "DataLength", n->size,
+                       (uint64_t)n->chain.count << h->shift,
                        "the cluster chain is shorter than the file");
 }
 
 /* The piece of the device that holds file bytes from offset on. */
-static int find_piece(struct exfat_node *n, uint64_t offset, uint64_t *device, uint64_t *length)
+static int find_piece(struct clusters_node *n, uint64_t offset, uint64_t *device, uint64_t *length)
 {
-    struct exfat *x = exfat_of(n->base.volume);
+    struct clusters *h = clusters_of(n->base.volume);
     uint32_t cluster;
     uint64_t clusters;
-    int rc = exfat_chain_find(x, &n->chain, offset >> x->g.cluster_shift, &cluster, &clusters,
-                              exfat_owner(n));
+    int rc = clusters_chain_find(h, &n->chain, offset >> h->shift, &cluster, &clusters,
+                                 clusters_owner(n));
     if (rc < 0) {
         return rc == -ERANGE ? too_short(n) : rc;
     }
-    uint64_t in_cluster = offset & (x->cluster_size - 1);
-    *device = exfat_cluster_offset(x, cluster) + in_cluster;
-    *length = (clusters << x->g.cluster_shift) - in_cluster;
+    uint64_t in_cluster = offset & (h->size - 1);
+    *device = clusters_offset(h, cluster) + in_cluster;
+    *length = (clusters << h->shift) - in_cluster;
     return 0;
 }
 
 /* A walk that maps the chain only one cluster at a time would make a read per cluster of what is
  * one piece on the disk. */
-static int map_ahead(struct exfat_node *n, uint64_t offset, uint64_t bytes)
+static int map_ahead(struct clusters_node *n, uint64_t offset, uint64_t bytes)
 {
     uint64_t device, length;
     if (n->chain.contiguous || n->chain.complete || bytes == 0) {
@@ -45,9 +45,10 @@ static int map_ahead(struct exfat_node *n, uint64_t offset, uint64_t bytes)
     return find_piece(n, offset + bytes - 1, &device, &length);
 }
 
-int exfat_read(struct volume_node *node, uint64_t offset, void *buffer, size_t bytes, size_t *done)
+int clusters_read(struct volume_node *node, uint64_t offset, void *buffer, size_t bytes,
+                  size_t *done)
 {
-    struct exfat_node *n = exfat_node_of(node);
+    struct clusters_node *n = clusters_node_of(node);
     uint8_t *out = buffer;
     *done = 0;
     if (offset >= n->size) {
@@ -79,11 +80,11 @@ int exfat_read(struct volume_node *node, uint64_t offset, void *buffer, size_t b
 }
 
 /* Clusters up to `clusters`, with all or nothing; those reserved before count. */
-static int want_clusters(struct exfat_node *n, uint64_t clusters)
+static int want_clusters(struct clusters_node *n, uint64_t clusters)
 {
-    struct exfat *x = exfat_of(n->base.volume);
+    struct clusters *h = clusters_of(n->base.volume);
     if (n->chain.first != 0 && !n->chain.complete) {
-        int rc = exfat_chain_measure(x, &n->chain, x->g.clusters, exfat_owner(n));
+        int rc = clusters_chain_measure(h, &n->chain, h->count, clusters_owner(n));
         if (rc < 0) {
             return rc;
         }
@@ -91,39 +92,40 @@ static int want_clusters(struct exfat_node *n, uint64_t clusters)
     if (clusters <= n->chain.count) {
         return 0;
     }
-    if (clusters - n->chain.count > x->g.clusters) {
+    if (clusters - n->chain.count > h->count) {
         return -ENOSPC;
     }
-    if (n->epoch_cut == cache_epoch(x->volume->cache) + 1) {
+    if (n->epoch_cut == cache_epoch(h->volume->cache) + 1) {
         /* The old tail of its FAT chain is still what the device's entry counts on. */
-        int rc = exfat_commit(x);
+        int rc = clusters_commit(h);
         if (rc < 0) {
             return rc;
         }
     }
-    return exfat_chain_extend(x, &n->chain, (uint32_t)(clusters - n->chain.count), CACHE_CHAIN,
-                              exfat_owner(n));
+    return clusters_chain_extend(h, &n->chain, (uint32_t)(clusters - n->chain.count), CACHE_CHAIN,
+                                 clusters_owner(n));
 }
 
 /* After a change of size: what the chain holds beyond it stays reserved only if it was. */
-static void set_size(struct exfat_node *n, uint64_t size)
+static void set_size(struct clusters_node *n, uint64_t size)
 {
-    struct exfat *x = exfat_of(n->base.volume);
+    struct clusters *h = clusters_of(n->base.volume);
     n->size = size;
-    uint64_t used = exfat_clusters_for(x, size);
+    uint64_t used = clusters_for(h, size);
     n->reserved = n->chain.count > used ? n->chain.count - used : 0;
 }
 
-static void touched(struct exfat_node *n)
+static void touched(struct clusters_node *n)
 {
     struct volume *v = n->base.volume;
-    n->modified = exfat_stamp_make(v->env->now(v->env), v->utc_offset, false);
+    n->modified = clusters_stamp_make(v->env->now(v->env), v->utc_offset, false);
     n->attributes |= VOLUME_ARCHIVE;
     volume_node_mark_dirty(&n->base);
 }
 
 /* Zeros or data over a range of allocated clusters. buffer NULL: zeros. */
-static int put_range(struct exfat_node *n, uint64_t offset, const uint8_t *buffer, uint64_t bytes)
+static int put_range(struct clusters_node *n, uint64_t offset, const uint8_t *buffer,
+                     uint64_t bytes)
 {
     struct cache *c = n->base.volume->cache;
     while (bytes > 0) {
@@ -146,7 +148,7 @@ static int put_range(struct exfat_node *n, uint64_t offset, const uint8_t *buffe
 }
 
 /* Sets `valid` to `to`: the gap before it becomes zeros on the disk. */
-static int fill_gap(struct exfat_node *n, uint64_t to)
+static int fill_gap(struct clusters_node *n, uint64_t to)
 {
     if (to <= n->valid) {
         return 0;
@@ -158,25 +160,25 @@ static int fill_gap(struct exfat_node *n, uint64_t to)
     return rc;
 }
 
-int exfat_write(struct volume_node *node, uint64_t offset, const void *buffer, size_t bytes,
-                size_t *done)
+int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer, size_t bytes,
+                   size_t *done)
 {
-    struct exfat_node *n = exfat_node_of(node);
-    struct exfat *x = exfat_of(node->volume);
+    struct clusters_node *n = clusters_node_of(node);
+    struct clusters *h = clusters_of(node->volume);
     uint64_t end;
     *done = 0;
     if (bytes == 0) {
         return 0;
     }
-    if (base_add_overflows(offset, bytes, &end) || end > INT64_MAX) {
+    if (base_add_overflows(offset, bytes, &end) || end > h->file_max) {
         return -EFBIG;
     }
-    int rc = exfat_mark_dirty(x);
+    int rc = h->ops->mark_dirty(h);
     if (rc < 0) {
         return rc;
     }
     uint64_t old_clusters = n->chain.complete ? n->chain.count : UINT64_MAX;
-    if (end > n->size && (rc = want_clusters(n, exfat_clusters_for(x, end))) < 0) {
+    if (end > n->size && (rc = want_clusters(n, clusters_for(h, end))) < 0) {
         return rc;
     }
     if (offset > n->valid) {
@@ -189,7 +191,7 @@ int exfat_write(struct volume_node *node, uint64_t offset, const void *buffer, s
         /* Clusters that were taken for nothing go back; what was overwritten before the error
          * stays. */
         if (end > n->size && old_clusters != UINT64_MAX && n->chain.count > old_clusters) {
-            (void)exfat_chain_cut(x, &n->chain, (uint32_t)old_clusters, true, exfat_owner(n));
+            (void)clusters_chain_cut(h, &n->chain, (uint32_t)old_clusters, true, clusters_owner(n));
         }
         n->valid = base_min(n->valid, n->size);
         return rc;
@@ -201,31 +203,47 @@ int exfat_write(struct volume_node *node, uint64_t offset, const void *buffer, s
     return 0;
 }
 
-int exfat_resize(struct volume_node *node, uint64_t size)
+/* A larger size: clusters for it, and zeros where the format has no other way to say so. On failure
+ * all is as before. */
+static int grow(struct clusters_node *n, uint64_t size)
 {
-    struct exfat_node *n = exfat_node_of(node);
-    struct exfat *x = exfat_of(node->volume);
-    if (size > INT64_MAX) {
+    struct clusters *h = clusters_of(n->base.volume);
+    uint64_t old_valid = n->valid, old_reserved = n->reserved;
+    int rc = want_clusters(n, clusters_for(h, size));
+    if (rc == 0 && !h->valid_lengths && (rc = fill_gap(n, size)) < 0) {
+        n->valid = old_valid;
+        uint64_t keep = clusters_for(h, n->size) + old_reserved;
+        (void)clusters_chain_cut(h, &n->chain, (uint32_t)keep, true, clusters_owner(n));
+    }
+    if (rc == 0) {
+        set_size(n, size);
+        touched(n);
+    }
+    return rc;
+}
+
+int clusters_resize(struct volume_node *node, uint64_t size)
+{
+    struct clusters_node *n = clusters_node_of(node);
+    struct clusters *h = clusters_of(node->volume);
+    if (size > h->file_max) {
         return -EFBIG;
     }
-    int rc = exfat_mark_dirty(x);
+    int rc = h->ops->mark_dirty(h);
     if (rc < 0) {
         return rc;
     }
-    if (size >= n->size) {
-        if (size > n->size && (rc = want_clusters(n, exfat_clusters_for(x, size))) < 0) {
-            return rc;
-        }
-        if (size == n->size && n->reserved != 0 && (rc = exfat_drop_reserved(n)) < 0) {
-            return rc;
-        }
-        set_size(n, size);
-        touched(n);
-        return 0;
+    if (size > n->size) {
+        return grow(n, size);
     }
-    uint64_t keep = exfat_clusters_for(x, size);
+    if (size == n->size) {
+        rc = clusters_drop_reserved(n);
+        touched(n);
+        return rc;
+    }
+    uint64_t keep = clusters_for(h, size);
     bool fat_chain = n->chain.first != 0 && !n->chain.contiguous;
-    rc = exfat_chain_cut(x, &n->chain, (uint32_t)keep, false, exfat_owner(n));
+    rc = clusters_chain_cut(h, &n->chain, (uint32_t)keep, false, clusters_owner(n));
     if (rc < 0) {
         return rc;
     }
@@ -235,50 +253,49 @@ int exfat_resize(struct volume_node *node, uint64_t size)
     /* Now, not with the other dirty nodes: the clusters become free once what is in the cache is on
      * the device. The epoch is asked for after the edit, which may have committed what was before
      * it. */
-    rc = exfat_write_node(node);
-    x->pending_epoch = cache_epoch(node->volume->cache);
+    rc = node->volume->driver->write_node(node);
+    h->pending_epoch = cache_epoch(node->volume->cache);
     if (fat_chain) {
-        n->epoch_cut = x->pending_epoch + 1;
+        n->epoch_cut = h->pending_epoch + 1;
     }
     return rc;
 }
 
-int exfat_allocate(struct volume_node *node, uint64_t offset, uint64_t bytes, bool keep_size)
+int clusters_allocate(struct volume_node *node, uint64_t offset, uint64_t bytes, bool keep_size)
 {
-    struct exfat_node *n = exfat_node_of(node);
-    struct exfat *x = exfat_of(node->volume);
+    struct clusters_node *n = clusters_node_of(node);
+    struct clusters *h = clusters_of(node->volume);
     uint64_t end;
     if (bytes == 0) {
         return -EINVAL;
     }
-    if (base_add_overflows(offset, bytes, &end) || end > INT64_MAX) {
+    if (base_add_overflows(offset, bytes, &end) || end > h->file_max) {
         return -EFBIG;
     }
     if (end <= n->size) {
         return 0; /* exFAT has no holes */
     }
-    int rc = exfat_mark_dirty(x);
-    if (rc == 0) {
-        rc = want_clusters(n, exfat_clusters_for(x, end));
-    }
+    int rc = h->ops->mark_dirty(h);
     if (rc < 0) {
         return rc;
     }
-    set_size(n, keep_size ? n->size : end);
     if (!keep_size) {
-        touched(n);
-    } else if (node->handles == 0) {
-        return exfat_pin(n);
+        return grow(n, end);
     }
-    return 0;
+    rc = want_clusters(n, clusters_for(h, end));
+    if (rc < 0) {
+        return rc;
+    }
+    set_size(n, n->size);
+    return node->handles == 0 ? clusters_pin(n) : 0;
 }
 
-int exfat_extents(struct volume_node *node, struct volume_extents *out)
+int clusters_extents(struct volume_node *node, struct volume_extents *out)
 {
-    struct exfat_node *n = exfat_node_of(node);
+    struct clusters_node *n = clusters_node_of(node);
     uint64_t offset = 0;
     uint32_t entries;
-    int rc = exfat_is_root(n) ? exfat_dir_entries(n, &entries) : 0;
+    int rc = clusters_is_root(n) ? clusters_dir_entries(n, &entries) : 0;
     if (rc == 0) {
         rc = map_ahead(n, 0, n->size);
     }

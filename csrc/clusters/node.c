@@ -1,0 +1,174 @@
+/* Nodes: a file or directory in memory. */
+#include "clusters/clusters.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *clusters_owner(const struct clusters_node *n)
+{
+    if (clusters_is_root(n)) {
+        return "root directory";
+    }
+    return n->base.kind == VOLUME_DIRECTORY ? "directory" : "file";
+}
+
+int clusters_node_new(struct volume *v, struct clusters_node **out)
+{
+    struct clusters_node *n = calloc(1, sizeof *n);
+    if (!n) {
+        return -ENOMEM;
+    }
+    n->base.volume = v;
+    clusters_chain_init(&n->chain, 0, false, 0);
+    *out = n;
+    return 0;
+}
+
+void clusters_node_destroy(struct clusters_node *n)
+{
+    if (n) {
+        clusters_chain_free(&n->chain);
+        if (n->names) {
+            names_dir_delete(n->names);
+        }
+        free(n);
+    }
+}
+
+uint64_t clusters_node_key(uint64_t entry_offset)
+{
+    return entry_offset >> CLUSTERS_ENTRY_SHIFT;
+}
+
+int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum volume_kind kind)
+{
+    struct volume *v = n->base.volume;
+    uint64_t offset = 0;
+    uint32_t piece;
+    int rc = 0;
+    if (dir) {
+        rc = clusters_dir_find(dir, n->index, &offset, &piece);
+    }
+    if (rc == 0 && kind == VOLUME_DIRECTORY && !(n->names = names_dir_new(v->names))) {
+        rc = -ENOMEM;
+    }
+    if (rc == 0) {
+        rc = volume_node_enter(v, &n->base, dir ? &dir->base : NULL,
+                               dir ? clusters_node_key(offset) : 1, kind);
+    }
+    return rc;
+}
+
+int clusters_drop_reserved(struct clusters_node *n)
+{
+    struct clusters *h = clusters_of(n->base.volume);
+    if (n->reserved == 0) {
+        return 0;
+    }
+    n->reserved = 0;
+    /* No entry counts them as part of the file, but a FAT chain on the device may lead there:
+     * pending, as all that was in use. */
+    return clusters_chain_cut(h, &n->chain, (uint32_t)clusters_for(h, n->size), false,
+                              clusters_owner(n));
+}
+
+/* Reserved clusters of a file that nobody has open: the node stays in memory for them. */
+int clusters_pin(struct clusters_node *n)
+{
+    struct clusters *h = clusters_of(n->base.volume);
+    if (n->pinned) {
+        return 0;
+    }
+    if (h->pins_n == h->pins_cap) {
+        size_t cap = h->pins_cap ? h->pins_cap * 2 : 8;
+        struct clusters_node **v = realloc(h->pins, cap * sizeof *v);
+        if (!v) {
+            return -ENOMEM;
+        }
+        h->pins = v;
+        h->pins_cap = cap;
+    }
+    h->pins[h->pins_n++] = n;
+    n->pinned = true;
+    volume_node_ref(&n->base);
+    return 0;
+}
+
+int clusters_unpin(struct clusters_node *n)
+{
+    struct clusters *h = clusters_of(n->base.volume);
+    if (!n->pinned) {
+        return 0;
+    }
+    for (size_t i = 0; i < h->pins_n; i++) {
+        if (h->pins[i] == n) {
+            h->pins[i] = h->pins[--h->pins_n];
+            break;
+        }
+    }
+    n->pinned = false;
+    int rc = n->base.handles == 0 ? clusters_drop_reserved(n) : 0;
+    int unref = volume_node_unref(&n->base);
+    return rc < 0 ? rc : unref;
+}
+
+int clusters_release(struct volume_node *node)
+{
+    struct clusters_node *n = clusters_node_of(node);
+    struct volume *v = node->volume;
+    int rc = 0;
+    if (v->writable && !v->closed && v->private) {
+        if (node->unlinked && n->chain.first != 0) {
+            rc = clusters_chain_cut(clusters_of(v), &n->chain, 0, false, clusters_owner(n));
+        } else if (n->reserved != 0) {
+            rc = clusters_drop_reserved(n);
+        }
+    }
+    clusters_node_destroy(n);
+    return rc;
+}
+
+void clusters_stat_node(const struct clusters_node *n, uint64_t entry_offset,
+                        struct volume_stat *out)
+{
+    const struct volume *v = n->base.volume;
+    struct clusters *h = clusters_of(v);
+    memset(out, 0, sizeof *out);
+    out->kind = clusters_is_root(n) || (n->attributes & VOLUME_ATTR_DIRECTORY) ? VOLUME_DIRECTORY
+                                                                               : VOLUME_FILE;
+    out->attributes = n->attributes;
+    out->nlink = n->base.unlinked ? 0 : 1;
+    out->inode = n->base.key;
+    out->size = n->size;
+    out->valid_size = n->valid;
+    out->allocated = (clusters_for(h, n->size) + n->reserved) << h->shift;
+    out->created = clusters_stamp_ns(&n->created, v->utc_offset, &out->created_offset);
+    out->modified = clusters_stamp_ns(&n->modified, v->utc_offset, &out->modified_offset);
+    out->accessed = clusters_stamp_ns(&n->accessed, v->utc_offset, &out->accessed_offset);
+    out->first_cluster = n->chain.first;
+    out->contiguous = n->chain.contiguous && n->size != 0;
+    out->entry_offset = entry_offset;
+    out->entry_count = n->entries;
+}
+
+int clusters_stat(struct volume_node *node, struct volume_stat *out)
+{
+    struct clusters_node *n = clusters_node_of(node);
+    uint64_t offset = 0;
+    uint32_t piece, entries;
+    int rc = 0;
+    if (clusters_is_root(n)) {
+        rc = clusters_dir_entries(n, &entries);
+        clusters_stat_node(n, 0, out);
+        out->attributes |= VOLUME_ATTR_DIRECTORY;
+        /* The root directory has no time stamps. */
+        out->created = out->modified = out->accessed = 0;
+        return rc;
+    }
+    if (!node->unlinked) {
+        rc = clusters_dir_find(clusters_node_of(node->parent), n->index, &offset, &piece);
+    }
+    clusters_stat_node(n, offset, out);
+    return rc;
+}
