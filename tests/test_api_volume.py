@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 import pickle
 import shutil
 import stat
@@ -172,7 +173,20 @@ def test_paths_are_read_as_posix_does(vol: px.Volume) -> None:
     assert vol.stat(inside).st_ino == vol.stat("a/b/f").st_ino
     vol.touch(inside)
     assert vol.isfile(inside)
-    with pytest.raises(TypeError):
+    vol.touch(pathlib.PurePosixPath("a/g"))
+    assert vol.listdir(vol / "a") == ["b", "g"]
+    vol.rename(vol / "a" / "g", "a/h")
+    assert vol.create_many(vol / "a" / "b", ["x", "y"]) == 2
+    assert [vol.isfile(entry) for entry in vol.scandir("a/b")] == [True] * 3
+    for call in (
+        lambda: vol.stat(vol / "none"),
+        lambda: vol.rename(vol / "none", "x"),
+        lambda: vol.remove_many(vol.path("/"), ["none"]),
+    ):
+        with pytest.raises(FileNotFoundError) as missing:
+            call()
+        assert missing.value.filename == "/none"
+    with pytest.raises(TypeError, match="path"):
         vol.stat(b"a")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         vol.stat(None)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ static PyObject *on_path(PyObject *op, PyObject *arg, path_function *function)
     struct py_text path;
     int rc;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, function(self->volume, path.s, &e));
@@ -51,7 +51,7 @@ static bool stat_arg(struct py_volume *self, PyObject *arg, struct volume_stat *
 {
     struct py_text path;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return false;
     }
     PY_CALL(*rc, volume_stat_path(self->volume, path.s, s, e));
@@ -98,7 +98,7 @@ PyObject *py_path_extents(PyObject *op, PyObject *arg)
     PyObject *out;
     int rc;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_extents_path(self->volume, path.s, &extents, &e));
@@ -116,7 +116,7 @@ PyObject *py_path_stored_name(PyObject *op, PyObject *arg)
     char name[1024];
     int rc;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_name_path(self->volume, path.s, name, sizeof name, &e));
@@ -137,10 +137,10 @@ PyObject *py_path_rename(PyObject *op, PyObject *const *args, Py_ssize_t n, PyOb
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_bool(in[2], &noreplace) ||
-        !py_volume_ready(self) || !py_text(in[0], "src", &from)) {
+        !py_volume_ready(self) || !py_path(in[0], "src", &from)) {
         return NULL;
     }
-    if (!py_text(in[1], "dst", &to)) {
+    if (!py_path(in[1], "dst", &to)) {
         py_text_done(&from);
         return NULL;
     }
@@ -162,7 +162,7 @@ PyObject *py_path_touch(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_bool(in[1], &exist_ok) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_touch(self->volume, path.s, exist_ok, &e));
@@ -181,7 +181,7 @@ PyObject *py_path_setattr(PyObject *op, PyObject *const *args, Py_ssize_t n, PyO
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_setattr_args(in + 1, &how) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_setattr_path(self->volume, path.s, &how, &e));
@@ -200,7 +200,7 @@ PyObject *py_path_truncate(PyObject *op, PyObject *const *args, Py_ssize_t n, Py
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_u64(in[1], "size", &size) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_truncate_path(self->volume, path.s, size, &e));
@@ -221,7 +221,7 @@ PyObject *py_path_fallocate(PyObject *op, PyObject *const *args, Py_ssize_t n, P
 
     if (!py_args(&signature, args, n, keywords, in) || !py_u64(in[1], "offset", &offset) ||
         !py_u64(in[2], "length", &length) || !py_bool(in[3], &keep_size) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_fallocate_path(self->volume, path.s, offset, length, keep_size, &e));
@@ -239,7 +239,7 @@ PyObject *py_path_open(PyObject *op, PyObject *const *args, Py_ssize_t n)
     int rc;
 
     if (!py_args_count("open_file", n, 2, 2) || !py_u32(args[1], "flags", &flags) ||
-        !py_volume_ready(self) || !py_text(args[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(args[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_file_open(self->volume, path.s, flags, &h, &e));
@@ -266,7 +266,7 @@ PyObject *py_path_listdir(PyObject *op, PyObject *arg)
     bool end = false;
     int rc = 0;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     names = PyList_New(0);
@@ -306,7 +306,7 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_ValueError, "limit must be positive");
         return NULL;
     }
-    if (!py_text(args[0], "path", &path)) {
+    if (!py_path(args[0], "path", &path)) {
         return NULL;
     }
     volume_list_init(&list, limit);
@@ -421,22 +421,28 @@ static PyObject *on_many(PyObject *op, PyObject *const *args, Py_ssize_t n, cons
     struct py_text directory;
     struct base_error e = {0};
     struct names names;
-    PyObject *out;
+    PyObject *out, *where;
     size_t done = 0;
     int rc;
 
-    if (!py_args_count(function, n, 2, 2) || !py_volume_ready(self) ||
-        !py_text(args[0], "directory", &directory)) {
+    if (!py_args_count(function, n, 2, 2) || !py_volume_ready(self)) {
+        return NULL;
+    }
+    where = py_path_str(args[0], "directory");
+    if (!where || !py_text(where, "directory", &directory)) {
+        Py_XDECREF(where);
         return NULL;
     }
     if (!names_arg(args[1], &names)) {
         py_text_done(&directory);
+        Py_DECREF(where);
         return NULL;
     }
     PY_CALL(rc, many(self->volume, directory.s, names.v, names.n, &done, &e));
     py_text_done(&directory);
-    out = rc < 0 ? raise_many(self, rc, &e, args[0], &names, done) : PyLong_FromSize_t(done);
+    out = rc < 0 ? raise_many(self, rc, &e, where, &names, done) : PyLong_FromSize_t(done);
     names_done(&names);
+    Py_DECREF(where);
     return out;
 }
 
