@@ -137,6 +137,7 @@ def _each(
 
 def run_mkdir(args: argparse.Namespace) -> int:
     """The command ``mkdir``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if args.parents:
             volume.makedirs(where.path, exist_ok=True)
@@ -149,6 +150,7 @@ def run_mkdir(args: argparse.Namespace) -> int:
 
 def run_rmdir(args: argparse.Namespace) -> int:
     """The command ``rmdir``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         volume.rmdir(where.path)
         return True
@@ -158,6 +160,7 @@ def run_rmdir(args: argparse.Namespace) -> int:
 
 def run_touch(args: argparse.Namespace) -> int:
     """The command ``touch``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if args.no_create and not volume.exists(where.path):
             return False
@@ -171,6 +174,7 @@ def run_touch(args: argparse.Namespace) -> int:
 
 def run_rm(args: argparse.Namespace) -> int:
     """The command ``rm``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if not base_name(where.path):
             raise CommandError(str(where), "the root directory can't be removed")
