@@ -291,6 +291,19 @@ def test_counters_and_policy(volume: _core.Volume) -> None:
     assert (changed["name_filter"], changed["free_scan"]) == (False, "block")
     assert changed["name_index"] is True
     assert changed["memory_budget"] == 1 << 20
+    before = {
+        "empty_hint": "off",
+        "name_filter": False,
+        "name_index": False,
+        "entry_sync": "entry",
+        "preallocate": False,
+        "free_scan": "element",
+        "discard": True,
+        "memory_budget": 0,
+    }
+    volume.set_policy(before)
+    assert volume.get_policy() == before
+    volume.set_policy(_core.default_policy())
     volume.counters_reset()
     volume.touch("/x")
     volume.sync()
