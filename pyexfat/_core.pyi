@@ -294,7 +294,9 @@ class Volume:
     def listdir(self, path: PathArgument, /) -> list[str]: ...  # disk order
     def scandir_batch(
         self, path: PathArgument, cursor: int, limit: int, /
-    ) -> tuple[list[tuple[str, Stat]], int, bool]: ...  # cursor 0: from the start; True: no more
+    ) -> tuple[
+        list[tuple[str, Stat]], int, bool, OSError | None
+    ]: ...  # next cursor, no more, damage
     # OSError of these two has an attribute `done`: how many names went well before it.
     def create_many(self, directory: PathArgument, names: Iterable[str], /) -> int: ...
     def remove_many(self, directory: PathArgument, names: Iterable[str], /) -> int: ...

@@ -279,7 +279,7 @@ class Volume(_core.Volume):
 
         With topdown the list of directories may be changed to say where to go. Errors go to
         ``onerror``; without it a directory that is not there is left out, and everything else is
-        raised.
+        raised. Of a directory with damaged entries the others are yielded, after the error.
         """
         once = Once(self)
         stack: list[str | tuple[str, list[str], list[str]]] = [path_text(top)]
@@ -288,28 +288,24 @@ class Volume(_core.Volume):
             if isinstance(item, tuple):
                 yield item
                 continue
+            below: list[str] = []
+            names: list[str] = []
             try:
-                below, names = self._split(item, once)
+                once.enter(item, self.stat(item))
+                for entry in self.scandir(item):
+                    (below if entry.is_dir() else names).append(entry.name)
             except OSError as error:
                 if onerror is not None:
                     onerror(error)
                 elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
                     raise
-                continue
+                if not below and not names:
+                    continue
             if topdown:
                 yield item, below, names
             else:
                 stack.append((item, below, names))
             stack.extend(join(item, name) for name in reversed(below))
-
-    def _split(self, directory: str, once: Once) -> tuple[list[str], list[str]]:
-        """Names of the directories and of the files in a directory, which a walk now enters."""
-        once.enter(directory, self.stat(directory))
-        below: list[str] = []
-        names: list[str] = []
-        for entry in self.scandir(directory):
-            (below if entry.is_dir() else names).append(entry.name)
-        return below, names
 
     def glob(
         self,
@@ -496,7 +492,10 @@ class Volume(_core.Volume):
                 doing = self.scandir
                 if self.stat(directory).st_ino == 1:
                     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), directory)
-                below, names = self._split(directory, once)
+                once.enter(directory, self.stat(directory))
+                entries = list(self.scandir(directory))
+                below = [entry.name for entry in entries if entry.is_dir()]
+                names = [entry.name for entry in entries if entry.is_file()]
                 stack.append((directory, True))
                 stack.extend((join(directory, name), False) for name in reversed(below))
                 doing = self.unlink

@@ -139,7 +139,8 @@ def test_scandir_in_batches(volume: _core.Volume) -> None:
     found: list[str] = []
     cursor, end, rounds = 0, False, 0
     while not end:
-        batch, cursor, end = volume.scandir_batch("/", cursor, 7)
+        batch, cursor, end, damage = volume.scandir_batch("/", cursor, 7)
+        assert damage is None
         assert len(batch) <= 7
         for name, s in batch:
             assert s == volume.stat("/" + name)

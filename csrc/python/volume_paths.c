@@ -253,12 +253,20 @@ PyObject *py_path_open(PyObject *op, PyObject *const *args, Py_ssize_t n)
     return py_volume_raise(self, rc, &e, args[0], NULL);
 }
 
+/* An entry of a directory could not be read: its name is not known, so the directory is named. */
+static void raise_damage(struct py_volume *self, const struct base_error *damage, PyObject *path)
+{
+    int rc = damage->kind == BASE_ERROR_UNSUPPORTED ? -BASE_EUNSUPPORTED : -BASE_ECORRUPT;
+
+    py_volume_raise(self, rc, damage, path, NULL);
+}
+
 /* ---- directories ---- */
 
 PyObject *py_path_listdir(PyObject *op, PyObject *arg)
 {
     struct py_volume *self = py_volume_of(op);
-    struct base_error e = {0};
+    struct base_error e = {0}, damage = {0};
     struct volume_list list;
     struct py_text path;
     PyObject *names;
@@ -274,6 +282,9 @@ PyObject *py_path_listdir(PyObject *op, PyObject *arg)
     while (names && !end) {
         volume_list_clear(&list);
         PY_CALL(rc, volume_list_path(self->volume, path.s, &cursor, &list, &end, &e));
+        if (rc == 0 && list.damaged > 0 && damage.kind == BASE_ERROR_NONE) {
+            damage = list.damage;
+        }
         if (rc < 0) {
             py_volume_raise(self, rc, &e, arg, NULL);
             Py_CLEAR(names);
@@ -283,7 +294,27 @@ PyObject *py_path_listdir(PyObject *op, PyObject *arg)
     }
     volume_list_free(&list);
     py_text_done(&path);
+    if (names && damage.kind != BASE_ERROR_NONE) {
+        raise_damage(self, &damage, arg);
+        Py_CLEAR(names);
+    }
     return names;
+}
+
+/* The exception for the first entry of a batch that could not be read, or None. */
+static PyObject *damage_of(struct py_volume *self, const struct volume_list *list, PyObject *path)
+{
+    PyObject *type, *value, *traceback;
+
+    if (list->damaged == 0) {
+        return Py_NewRef(Py_None);
+    }
+    raise_damage(self, &list->damage, path);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
 }
 
 PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
@@ -292,7 +323,7 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
     struct base_error e = {0};
     struct volume_list list;
     struct py_text path;
-    PyObject *found = NULL;
+    PyObject *found = NULL, *damage = NULL;
     uint64_t cursor = 0;
     size_t limit = 0;
     bool end = false;
@@ -318,9 +349,14 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
         found = py_dirents(self->state, &list, self->volume->cluster_size,
                            __atomic_load_n(&self->serial, __ATOMIC_RELAXED));
     }
+    damage = found ? damage_of(self, &list, args[0]) : NULL;
     volume_list_free(&list);
-    return found ? Py_BuildValue("NKO", found, (unsigned long long)cursor, end ? Py_True : Py_False)
-                 : NULL;
+    if (!damage) {
+        Py_XDECREF(found);
+        return NULL;
+    }
+    return Py_BuildValue("NKON", found, (unsigned long long)cursor, end ? Py_True : Py_False,
+                         damage);
 }
 
 /* ---- many names at once ---- */
