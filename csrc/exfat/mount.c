@@ -282,11 +282,11 @@ static int write_percent(struct exfat *x)
 int exfat_mark_clean(struct exfat *x)
 {
     struct volume *v = x->volume;
-    if (!x->marked || v->was_dirty || v->failed) {
+    if (!x->marked || v->failed || (v->was_dirty && !x->allocation_changed)) {
         return 0;
     }
     int rc = x->allocation_changed ? write_percent(x) : 0;
-    if (rc == 0) {
+    if (rc == 0 && !v->was_dirty) {
         rc = write_flags(x, (uint16_t)(x->g.volume_flags & ~(unsigned)EXFAT_FLAG_DIRTY),
                          CACHE_CLEAN);
     }
@@ -294,7 +294,7 @@ int exfat_mark_clean(struct exfat *x)
         rc = cache_commit(v->cache, CACHE_CLEAN, true);
     }
     if (rc == 0) {
-        x->marked = false;
+        x->marked = v->was_dirty;
         x->allocation_changed = false;
     }
     return rc;
