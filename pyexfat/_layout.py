@@ -17,6 +17,9 @@ Run = tuple[int, int]
 
 _PIECE = 1 << 20  # bytes of a bitmap at a time
 _LAST_CLUSTER = 0xFFFFFFF6
+_BITMAP, _UPCASE = 0x81, 0x82  # entry types
+_DIRECTORY = 256 << 20  # the longest directory (section 7.4)
+_UPCASE_MOST = 128 << 10  # 65,536 units, not compressed (section 7.2.5)
 
 
 @dataclass(frozen=True)
@@ -55,24 +58,25 @@ def exfat_layout(read: Read, boot_offset: int = 0) -> Layout:
     boot = read(boot_offset, 512)
     if boot[3:11] != b"EXFAT   ":
         raise ValueError("no exFAT boot sector")
-    fat_at, _, heap_at, clusters, root = unpack_from("<IIIII", boot, 80)
+    fat_at, fat_length, heap_at, clusters, root = unpack_from("<IIIII", boot, 80)
+    active = unpack_from("<H", boot, 106)[0] & 1 if boot[110] == 2 else 0
     sector_shift, cluster_shift = boot[108], boot[109]
     if not 9 <= sector_shift <= 12 or cluster_shift > 25 - sector_shift:
         raise ValueError("no sector or cluster size that exFAT has")
     sector, cluster = 1 << sector_shift, 1 << (sector_shift + cluster_shift)
-    chains = _Chains(read, fat_at * sector, clusters)
+    chains = _Chains(read, (fat_at + active * fat_length) * sector, clusters)
     heap = heap_at * sector
     system: list[tuple[str, Run]] = []
     bitmaps: dict[int, list[Run]] = {}
-    for kind, flags, first, length in _root_structures(
-        read, heap, cluster, chains.runs(root, None)
-    ):
-        runs = chains.runs(first, -(-length // cluster))
-        name = "allocation bitmap" if kind == 0x81 else "up-case table"
+    directory = chains.runs(root, -(-_DIRECTORY // cluster))
+    for kind, flags, first, length in _root_structures(read, heap, cluster, directory):
+        # What is longer than it can be is cut, since its chain may be a loop.
+        most = -(-clusters // 8) if kind == _BITMAP else _UPCASE_MOST
+        runs = chains.runs(first, -(-min(length, most) // cluster))
+        name = "allocation bitmap" if kind == _BITMAP else "up-case table"
         system += [(name, run) for run in runs]
-        if kind == 0x81:
+        if kind == _BITMAP:
             bitmaps.setdefault(flags & 1, runs)
-    active = unpack_from("<H", boot, 106)[0] & 1
     bitmap = bitmaps.get(active) or bitmaps.get(0) or []
     return Layout(heap, cluster, clusters, system, bitmap, read)
 
@@ -83,17 +87,16 @@ def _root_structures(
     """Type, flags, first cluster and length of the bitmap and up-case entries (sections 7.1 and
     7.2).
     """
-    left = 256 << 20  # a directory is no longer than that (section 7.4)
+    piece = min(4096, cluster)
     for first, count in runs:
-        for at in range(0, min(count * cluster, left), 4096):
-            block = read(heap + first * cluster + at, min(4096, cluster))
+        for at in range(0, count * cluster, piece):
+            block = read(heap + first * cluster + at, piece)
             for entry in range(0, len(block) - 31, 32):
                 kind, flags = block[entry], block[entry + 1]
                 if kind == 0:
                     return
-                if kind in (0x81, 0x82):
+                if kind in (_BITMAP, _UPCASE):
                     yield kind, flags, *unpack_from("<IQ", block, entry + 20)
-        left -= min(left, count * cluster)
 
 
 class _Chains:
@@ -115,13 +118,13 @@ class _Chains:
             self._at, self._block = at, self._read(self._offset + at * self._BLOCK, length)
         return int.from_bytes(self._block[within : within + 4], "little")
 
-    def runs(self, first: int, limit: int | None) -> list[Run]:
+    def runs(self, first: int, limit: int) -> list[Run]:
         """The chain from ``first`` as runs, at most ``limit`` clusters and never more than there
         are.
         """
         runs: list[Run] = []
         cluster = first
-        left = self._clusters if limit is None else min(limit, self._clusters)
+        left = min(limit, self._clusters)
         while left > 0 and 2 <= cluster <= min(self._clusters + 1, _LAST_CLUSTER):
             start, count = runs[-1] if runs else (-1, 0)
             if runs and start + count == cluster - 2:

@@ -170,6 +170,7 @@ class ScandirIterator:
     """Iterator over a directory's entries in the order of the disk, read a batch at a time.
 
     Entries removed or made while it runs may be seen or not; all others are seen exactly once.
+    Where an entry is damaged, all others come first, and then CorruptImageError is raised.
     """
 
     def __init__(self, volume: Volume, path: str) -> None:
@@ -179,12 +180,14 @@ class ScandirIterator:
         self._cursor = 0
         self._batch: list[tuple[str, Stat]] = []
         self._end = False
+        self._damage: OSError | None = None
         self._fill()
 
     def _fill(self) -> None:
-        batch, self._cursor, self._end = self._volume.scandir_batch(
+        batch, self._cursor, self._end, damage = self._volume.scandir_batch(
             self._directory, self._cursor, _BATCH
         )
+        self._damage = self._damage or damage
         batch.reverse()
         self._batch = batch
 
@@ -199,6 +202,9 @@ class ScandirIterator:
                 name, known = self._batch.pop()
             except IndexError:
                 if self._end:
+                    damage, self._damage = self._damage, None
+                    if damage is not None:
+                        raise damage from None
                     raise StopIteration from None
             else:
                 return DirEntry(self._directory, name, known)
@@ -209,7 +215,7 @@ class ScandirIterator:
 
     def close(self) -> None:
         """Ends the iteration."""
-        self._batch, self._end = [], True
+        self._batch, self._end, self._damage = [], True, None
 
     def __enter__(self) -> Self:
         """Itself."""

@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self, overload
 
 from . import _core, files
-from .entry import DirEntry, Once, ScandirIterator, join
+from ._types import PathArgument
+from .entry import Once, ScandirIterator, join
 from .sizes import Size, format_size, parse_size
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ _SETTABLE = {
 }
 
 
-def path_text(path: str | os.PathLike[str] | Path | DirEntry) -> str:
+def path_text(path: PathArgument) -> str:
     """A path argument as str. TypeError for anything else, bytes included."""
     if isinstance(path, str):
         return path
     convert = getattr(path, "__vfspath__", None)
-    text = os.fspath(path) if convert is None else convert()  # type: ignore[arg-type]
+    text: object = os.fspath(path) if convert is None else convert()  # type: ignore[arg-type]
     if not isinstance(text, str):
         raise TypeError(f"path must be str, not {type(text).__name__}")
     return text
@@ -248,29 +249,29 @@ class Volume(_core.Volume):
 
     lstat = _core.Volume.stat  # there are no links
 
-    def exists(self, path: str, /) -> bool:
+    def exists(self, path: PathArgument, /) -> bool:
         """Whether there is something. Damage is reported, not taken for absence."""
         return self.kind(path) != _core.KIND_NONE
 
-    def isdir(self, path: str, /) -> bool:
+    def isdir(self, path: PathArgument, /) -> bool:
         """Whether it is a directory."""
         return self.kind(path) == _core.KIND_DIRECTORY
 
-    def isfile(self, path: str, /) -> bool:
+    def isfile(self, path: PathArgument, /) -> bool:
         """Whether it is a file."""
         return self.kind(path) == _core.KIND_FILE
 
-    def listdir(self, path: str = "/", /) -> list[str]:
+    def listdir(self, path: PathArgument = "/", /) -> list[str]:
         """Names in a directory, in the order of the disk."""
         return super().listdir(path)
 
-    def scandir(self, path: str | os.PathLike[str] | Path | DirEntry = "/") -> ScandirIterator:
+    def scandir(self, path: PathArgument = "/") -> ScandirIterator:
         """Entries of a directory, each with its stat(), read as the iteration goes on."""
         return ScandirIterator(self, path_text(path))
 
     def walk(
         self,
-        top: str | os.PathLike[str] | Path | DirEntry = "/",
+        top: PathArgument = "/",
         topdown: bool = True,
         onerror: Callable[[OSError], object] | None = None,
     ) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -278,7 +279,7 @@ class Volume(_core.Volume):
 
         With topdown the list of directories may be changed to say where to go. Errors go to
         ``onerror``; without it a directory that is not there is left out, and everything else is
-        raised.
+        raised. Of a directory with damaged entries the others are yielded, after the error.
         """
         once = Once(self)
         stack: list[str | tuple[str, list[str], list[str]]] = [path_text(top)]
@@ -287,34 +288,30 @@ class Volume(_core.Volume):
             if isinstance(item, tuple):
                 yield item
                 continue
+            below: list[str] = []
+            names: list[str] = []
             try:
-                below, names = self._split(item, once)
+                once.enter(item, self.stat(item))
+                for entry in self.scandir(item):
+                    (below if entry.is_dir() else names).append(entry.name)
             except OSError as error:
                 if onerror is not None:
                     onerror(error)
                 elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
                     raise
-                continue
+                if not below and not names:
+                    continue
             if topdown:
                 yield item, below, names
             else:
                 stack.append((item, below, names))
             stack.extend(join(item, name) for name in reversed(below))
 
-    def _split(self, directory: str, once: Once) -> tuple[list[str], list[str]]:
-        """Names of the directories and of the files in a directory, which a walk now enters."""
-        once.enter(directory, self.stat(directory))
-        below: list[str] = []
-        names: list[str] = []
-        for entry in self.scandir(directory):
-            (below if entry.is_dir() else names).append(entry.name)
-        return below, names
-
     def glob(
         self,
         pattern: str,
         *,
-        root_dir: str | os.PathLike[str] | Path | DirEntry = "/",
+        root_dir: PathArgument = "/",
         case_sensitive: bool | None = None,
     ) -> list[str]:
         """Paths that fit a pattern with ``*``, ``?``, ``[…]`` and ``**``, in the order of the disk.
@@ -348,7 +345,7 @@ class Volume(_core.Volume):
     @overload
     def open(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         mode: Literal[
             "rb", "wb", "xb", "ab", "r+b", "w+b", "x+b", "a+b", "rb+", "wb+", "xb+", "ab+"
         ],
@@ -360,7 +357,7 @@ class Volume(_core.Volume):
     @overload
     def open(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         mode: str = "r",
         buffering: int = -1,
         encoding: str | None = None,
@@ -369,7 +366,7 @@ class Volume(_core.Volume):
     ) -> IO[Any]: ...
     def open(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         mode: str = "r",
         buffering: int = -1,
         encoding: str | None = None,
@@ -387,7 +384,7 @@ class Volume(_core.Volume):
             self._files.add(file)
         return file
 
-    def read_bytes(self, path: str | os.PathLike[str] | Path | DirEntry) -> bytes:
+    def read_bytes(self, path: PathArgument) -> bytes:
         """The whole content of a file."""
         handle = self.open_file(path_text(path), _core.OPEN_READ)
         try:
@@ -397,7 +394,7 @@ class Volume(_core.Volume):
 
     def write_bytes(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         data: bytes | bytearray | memoryview,
     ) -> int:
         """Makes a file with this content, or replaces the content; returns how many bytes."""
@@ -414,13 +411,13 @@ class Volume(_core.Volume):
 
     # ---- changes ----
 
-    def mkdir(self, path: str, mode: int = 0o777) -> None:
+    def mkdir(self, path: PathArgument, mode: int = 0o777) -> None:
         """Makes a directory; ``mode`` has no meaning here."""
         super().mkdir(path)
 
     def makedirs(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         mode: int = 0o777,
         exist_ok: bool = False,
     ) -> None:
@@ -446,7 +443,7 @@ class Volume(_core.Volume):
 
     remove = _core.Volume.unlink
 
-    def removedirs(self, path: str | os.PathLike[str] | Path | DirEntry) -> None:
+    def removedirs(self, path: PathArgument) -> None:
         """Removes an empty directory and those above it that are empty then."""
         text = path_text(path).rstrip("/")
         self.rmdir(text)
@@ -459,13 +456,13 @@ class Volume(_core.Volume):
                     raise
                 return
 
-    def replace(self, src: str, dst: str) -> None:
+    def replace(self, src: PathArgument, dst: PathArgument) -> None:
         """Renames; a file, or an empty directory, that is at ``dst`` is replaced."""
         self.rename(src, dst)
 
     def rmtree(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         ignore_errors: bool = False,
         *,
         onexc: Callable[[Callable[..., Any], str, OSError], object] | None = None,
@@ -495,7 +492,10 @@ class Volume(_core.Volume):
                 doing = self.scandir
                 if self.stat(directory).st_ino == 1:
                     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), directory)
-                below, names = self._split(directory, once)
+                once.enter(directory, self.stat(directory))
+                entries = list(self.scandir(directory))
+                below = [entry.name for entry in entries if entry.is_dir()]
+                names = [entry.name for entry in entries if entry.is_file()]
                 stack.append((directory, True))
                 stack.extend((join(directory, name), False) for name in reversed(below))
                 doing = self.unlink
@@ -505,7 +505,7 @@ class Volume(_core.Volume):
 
     def utime(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         times: tuple[float, float] | None = None,
         *,
         ns: tuple[int, int] | None = None,
@@ -530,13 +530,13 @@ class Volume(_core.Volume):
             accessed = modified = (self.env or _core.Env()).now()
         self.setattr(path_text(path), created=created_ns, modified=modified, accessed=accessed)
 
-    def chmod(self, path: str | os.PathLike[str] | Path | DirEntry, mode: int) -> None:
+    def chmod(self, path: PathArgument, mode: int) -> None:
         """Sets the read-only attribute when ``mode`` lets nobody write, and clears it otherwise."""
         self.set_attributes(path, read_only=not mode & 0o222)
 
     def set_attributes(
         self,
-        path: str | os.PathLike[str] | Path | DirEntry,
+        path: PathArgument,
         *,
         read_only: bool | None = None,
         hidden: bool | None = None,
@@ -554,34 +554,36 @@ class Volume(_core.Volume):
                 bits |= bit
         self.setattr(text, attributes=bits)
 
-    def truncate(self, path: str, size: Size) -> None:
+    def truncate(self, path: PathArgument, size: Size) -> None:
         """Makes a file ``size`` bytes long; what is added reads as zeros and costs no writing."""
         super().truncate(path, parse_size(size, "size"))
 
-    def fallocate(self, path: str, offset: Size, length: Size, keep_size: bool = False) -> None:
+    def fallocate(
+        self, path: PathArgument, offset: Size, length: Size, keep_size: bool = False
+    ) -> None:
         """Gives a file the clusters for a range of bytes; keep_size: it gets no longer."""
         start, count = parse_size(offset, "offset"), parse_size(length, "length")
         super().fallocate(path, start, count, keep_size)
 
-    def link(self, src: str, dst: str) -> NoReturn:
+    def link(self, src: PathArgument, dst: PathArgument) -> NoReturn:
         """Raises PermissionError: the format has no links."""
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
+        raise _no_links(src, dst)
 
-    def symlink(self, src: str, dst: str) -> NoReturn:
+    def symlink(self, src: PathArgument, dst: PathArgument) -> NoReturn:
         """Raises PermissionError: the format has no links."""
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
+        raise _no_links(src, dst)
 
-    def readlink(self, path: str) -> NoReturn:
+    def readlink(self, path: PathArgument) -> NoReturn:
         """Raises OSError (EINVAL): nothing here is a link."""
         self.stat(path)
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path_text(path))
 
     # ---- copies ----
 
     def copy_in(
         self,
         src: Any,
-        dst: str | os.PathLike[str] | Path | DirEntry,
+        dst: PathArgument,
         progress: Callable[[int, int, str], object] | None = None,
         *,
         follow_symlinks: bool = True,
@@ -613,7 +615,7 @@ class Volume(_core.Volume):
 
     def copy_out(
         self,
-        src: str | os.PathLike[str] | Path | DirEntry,
+        src: PathArgument,
         dst: Any,
         progress: Callable[[int, int, str], object] | None = None,
         *,
@@ -631,14 +633,19 @@ class Volume(_core.Volume):
 
     def copy(
         self,
-        src: str | os.PathLike[str] | Path | DirEntry,
-        dst: str | os.PathLike[str] | Path | DirEntry,
+        src: PathArgument,
+        dst: PathArgument,
         progress: Callable[[int, int, str], object] | None = None,
         *,
         preserve: bool = True,
     ) -> str:
         """Copies a file or a tree within the volume, as copy_in() does."""
         return self.copy_in(self.path(path_text(src)), dst, progress, preserve=preserve)
+
+
+def _no_links(src: PathArgument, dst: PathArgument) -> PermissionError:
+    text = os.strerror(errno.EPERM)
+    return PermissionError(errno.EPERM, text, path_text(src), None, path_text(dst))
 
 
 def _policy_mapping(policy: Policy | Mapping[str, Any] | None) -> Mapping[str, Any] | None:

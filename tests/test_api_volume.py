@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 import pickle
 import shutil
 import stat
@@ -172,7 +173,20 @@ def test_paths_are_read_as_posix_does(vol: px.Volume) -> None:
     assert vol.stat(inside).st_ino == vol.stat("a/b/f").st_ino
     vol.touch(inside)
     assert vol.isfile(inside)
-    with pytest.raises(TypeError):
+    vol.touch(pathlib.PurePosixPath("a/g"))
+    assert vol.listdir(vol / "a") == ["b", "g"]
+    vol.rename(vol / "a" / "g", "a/h")
+    assert vol.create_many(vol / "a" / "b", ["x", "y"]) == 2
+    assert [vol.isfile(entry) for entry in vol.scandir("a/b")] == [True] * 3
+    for call in (
+        lambda: vol.stat(vol / "none"),
+        lambda: vol.rename(vol / "none", "x"),
+        lambda: vol.remove_many(vol.path("/"), ["none"]),
+    ):
+        with pytest.raises(FileNotFoundError) as missing:
+            call()
+        assert missing.value.filename == "/none"
+    with pytest.raises(TypeError, match="path"):
         vol.stat(b"a")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         vol.stat(None)  # type: ignore[arg-type]
@@ -681,3 +695,39 @@ def test_walks_end_on_a_loop_and_say_so(tmp_path: Path) -> None:
         assert [top for top, _, _ in vol.walk(onerror=errors.append)][:2] == ["/", "/a"]
         assert isinstance(errors[0], px.CorruptImageError)
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
+
+
+def test_a_damaged_entry_is_reported_after_the_others(tmp_path: Path) -> None:
+    image = bytearray(8 << 20)
+    with px.format(image) as vol:
+        vol.mkdir("d")
+        vol.create_many("d", [f"{i}" for i in range(1000)])
+        offset = vol.stat("d/500").entry_offset
+    image[offset + 12] ^= 0xFF  # a time stamp: only the checksum tells (section 6.3.3)
+    others = [f"{i}" for i in range(1000) if i != 500]
+    with px.open(image, "r+") as vol:
+        seen = []
+        with pytest.raises(px.CorruptImageError) as damage:
+            for entry in vol.scandir("d"):
+                seen.append(entry.name)
+        assert seen == others
+        assert damage.value.filename == "d"
+        assert damage.value.where is not None
+        assert damage.value.where.offset == offset + 2  # where SetChecksum lies
+        for call in (
+            lambda: vol.listdir("d"),
+            lambda: vol.stat("d/500"),
+            lambda: vol.exists("d/500"),
+            lambda: list(vol.walk()),
+            lambda: vol.glob("d/*"),
+            lambda: vol.copy_out("d", tmp_path / "out"),
+            lambda: vol.rmtree("d"),
+        ):
+            with pytest.raises(px.CorruptImageError):
+                call()
+        errors: list[OSError] = []
+        walked = list(vol.walk("d", onerror=errors.append))
+        assert walked == [("d", [], others)]
+        assert len(errors) == 1
+        assert vol.isfile("d/499")
+    assert not (tmp_path / "out").exists()

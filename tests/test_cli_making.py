@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -294,9 +295,18 @@ def test_damage_is_told_in_one_line_with_its_place(cli: Cli) -> None:
         f.seek(108)  # BytesPerSectorShift
         f.write(b"\x20")
     error = cli.fails("ls", "card.img")
-    assert error.startswith("card.img: ")
-    assert "byte " in error
-    assert "expected" in error
+    assert error.endswith(" (main boot region, byte 108, BytesPerSectorShift is 32)")
+    with open(
+        "card.img", "r+b"
+    ) as f:  # right again, but another serial number than in the checksum
+        f.seek(100)
+        f.write(b"\0\0\0\0")
+        f.seek(108)
+        f.write(b"\x09")
+    assert re.fullmatch(
+        r"card\.img: .+ \(main boot region, byte 5632, Checksum is \d+, expected \d+\)",
+        cli.fails("ls", "card.img"),
+    )
     assert "main boot region damaged" in cli("detect", "card.img").out
 
 

@@ -703,6 +703,7 @@ def test_faults_by_structure() -> None:
         ({"nth": -1}, "nth"),
         ({"error": 10**6}, "error"),
         ({"keep": 2**70}, "keep"),
+        ({"error": 0}, "error"),
     ],
 )
 def test_rules_that_cannot_be(rule: dict[str, Any], names: str) -> None:

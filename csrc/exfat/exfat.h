@@ -132,9 +132,13 @@ void exfat_set_checksum(struct exfat_set *set);
 void exfat_set_to_node(const struct exfat_set *set, struct clusters_node *node);
 /* Writes the set (checksum computed here); the policy decides: whole, or entry by entry. */
 int exfat_set_write(struct exfat_set *set, enum cache_tier tier);
-/* Marks `count` entries from index on as not in use. */
-int exfat_set_erase(struct clusters_node *dir, uint32_t index, uint32_t count,
-                    enum cache_tier tier);
+/* Marks a set that was read from there as not in use; when that fails, it is whole again in the
+ * cache. */
+int exfat_set_erase(const struct exfat_set *set, enum cache_tier tier);
+/* For roll-backs, in the cache alone, so that a failing device is no hindrance: a set is as it was
+ * read, or a new one is no longer in use. */
+void exfat_set_restore(const struct exfat_set *set, enum cache_tier tier);
+void exfat_set_revoke(struct exfat_set *set, enum cache_tier tier);
 /* A directory's time of modification after a change in it. Its own entry is written with the next
  * sync; the old way wrote it at once, old_updates times. */
 int exfat_set_touch_dir(struct clusters_node *dir, unsigned old_updates);

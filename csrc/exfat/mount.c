@@ -306,12 +306,12 @@ static int write_percent(struct exfat *x)
 int exfat_mark_clean(struct clusters *h)
 {
     struct exfat *x = (struct exfat *)h;
-    struct volume *v = x->heap.volume;
-    if (!x->marked || v->was_dirty || v->failed) {
+    struct volume *v = h->volume;
+    if (!x->marked || v->failed || (v->was_dirty && !x->heap.changed)) {
         return 0;
     }
     int rc = x->heap.changed ? write_percent(x) : 0;
-    if (rc == 0) {
+    if (rc == 0 && !v->was_dirty) {
         rc = write_flags(x, (uint16_t)(x->g.volume_flags & ~(unsigned)EXFAT_FLAG_DIRTY),
                          CACHE_CLEAN);
     }
@@ -319,7 +319,7 @@ int exfat_mark_clean(struct clusters *h)
         rc = cache_commit(v->cache, CACHE_CLEAN, true);
     }
     if (rc == 0) {
-        x->marked = false;
+        x->marked = v->was_dirty;
         x->heap.changed = false;
     }
     return rc;

@@ -51,7 +51,7 @@ static int insert_set(struct clusters_node *dir, struct exfat_set *set,
     int rc = exfat_set_write(set, CACHE_ENTRY);
     if (rc < 0) {
         names_uncertain(dir->names); /* the name may have reached the device */
-        (void)exfat_set_erase(dir, slot->index, set->count, CACHE_ENTRY);
+        exfat_set_revoke(set, CACHE_ENTRY);
         clusters_slot_cancel(dir, slot);
     } else {
         clusters_slot_commit(dir, slot, set->count);
@@ -107,7 +107,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
         goto out;
     }
     if ((rc = clusters_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
-        (void)exfat_set_erase(d, n->index, n->entries, CACHE_ENTRY);
+        exfat_set_revoke(&set, CACHE_ENTRY);
         names_removed(d->names, name.hash, n->index);
         clusters_slot_freed(d, n->index, n->entries);
         goto out;
@@ -144,7 +144,7 @@ static int erase_entry(struct clusters_node *n, const struct exfat_set *set,
 {
     struct clusters_node *dir = clusters_node_of(n->base.parent);
     names_dir_use(dir->names);
-    int rc = exfat_set_erase(dir, set->index, set->count, tier);
+    int rc = exfat_set_erase(set, tier);
     if (rc < 0) {
         names_uncertain(dir->names);
     } else {
@@ -215,6 +215,7 @@ static int rename_in_place(struct exfat_set *old, struct exfat_set *set,
     int rc = exfat_set_write(set, CACHE_ENTRY);
     if (rc < 0) {
         names_uncertain(dir->names);
+        exfat_set_restore(old, CACHE_ENTRY);
     } else {
         names_removed(dir->names, old_name->hash, old->index);
         names_added(dir->names, name->hash, old->index, dir_entries_or_zero(dir));
@@ -257,9 +258,9 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     if (rc == 0) {
         rc = erase_entry(n, old, old_name, false, CACHE_REMOVAL);
     }
-    if (rc < 0 && exfat_set_erase(dir, slot.index, set->count, CACHE_ENTRY) == 0) {
-        names_removed(dir->names, name->hash,
-                      slot.index); /* the old name stays, so the new one goes */
+    if (rc < 0) { /* the old name stays, so the new one goes */
+        exfat_set_revoke(set, CACHE_ENTRY);
+        names_removed(dir->names, name->hash, slot.index);
         clusters_slot_freed(dir, slot.index, set->count);
     }
     if (rc < 0 || (rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {

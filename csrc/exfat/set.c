@@ -324,26 +324,53 @@ int exfat_set_write(struct exfat_set *set, enum cache_tier tier)
             rc = write_one(set->dir, set->index + i, at(set, i), tier);
         }
     }
-    return rc < 0 ? rc : write_one(set->dir, set->index, at(set, 0), tier);
-}
-
-int exfat_set_erase(struct clusters_node *dir, uint32_t index, uint32_t count, enum cache_tier tier)
-{
-    uint8_t entry[EXFAT_SET_MAX * EXFAT_ENTRY_SIZE];
-    struct volume *v = dir->base.volume;
-    int rc = clusters_dir_read(dir, index, count, entry);
-    for (uint32_t i = 0; i < count; i++) {
-        entry[i * EXFAT_ENTRY_SIZE] &= (uint8_t)~EXFAT_TYPE_IN_USE;
+    if (rc == 0) {
+        rc = write_one(set->dir, set->index, at(set, 0), tier);
     }
-    if (rc == 0 && v->policy.entry_sync == VOLUME_SYNC_SET) {
-        v->counters.sets_written++;
-        v->counters.entries_written += count;
-        return clusters_dir_write(dir, index, count, entry, tier);
-    }
-    for (uint32_t i = 0; i < count && rc == 0; i++) {
-        rc = write_one(dir, index + i, entry + i * EXFAT_ENTRY_SIZE, tier);
+    if (rc < 0) { /* a device that fails half way must not leave half a set in the cache */
+        (void)clusters_dir_write(set->dir, set->index, set->count, set->entry, tier);
     }
     return rc;
+}
+
+static void clear_in_use(uint8_t *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        entries[(size_t)i * EXFAT_ENTRY_SIZE] &= (uint8_t)~EXFAT_TYPE_IN_USE;
+    }
+}
+
+int exfat_set_erase(const struct exfat_set *set, enum cache_tier tier)
+{
+    uint8_t entry[EXFAT_SET_MAX * EXFAT_ENTRY_SIZE];
+    struct volume *v = set->dir->base.volume;
+    int rc = 0;
+    memcpy(entry, set->entry, (size_t)set->count * EXFAT_ENTRY_SIZE);
+    clear_in_use(entry, set->count);
+    if (v->policy.entry_sync == VOLUME_SYNC_SET) {
+        v->counters.sets_written++;
+        v->counters.entries_written += set->count;
+        rc = clusters_dir_write(set->dir, set->index, set->count, entry, tier);
+    } else {
+        for (uint32_t i = 0; i < set->count && rc == 0; i++) {
+            rc = write_one(set->dir, set->index + i, entry + (size_t)i * EXFAT_ENTRY_SIZE, tier);
+        }
+    }
+    if (rc < 0) {
+        exfat_set_restore(set, tier);
+    }
+    return rc;
+}
+
+void exfat_set_restore(const struct exfat_set *set, enum cache_tier tier)
+{
+    (void)clusters_dir_write(set->dir, set->index, set->count, set->entry, tier);
+}
+
+void exfat_set_revoke(struct exfat_set *set, enum cache_tier tier)
+{
+    clear_in_use(set->entry, set->count);
+    exfat_set_restore(set, tier);
 }
 
 int exfat_set_touch_dir(struct clusters_node *dir, unsigned old_updates)

@@ -327,6 +327,54 @@ bool py_text(PyObject *o, const char *name, struct py_text *out)
     return true;
 }
 
+PyObject *py_path_str(PyObject *o, const char *name)
+{
+    PyObject *method, *text;
+
+    if (PyUnicode_Check(o)) {
+        return Py_NewRef(o);
+    }
+    method = PyObject_GetAttrString(o, "__vfspath__");
+    if (method) {
+        text = PyObject_CallNoArgs(method);
+        Py_DECREF(method);
+    } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        text = PyOS_FSPath(o);
+    } else {
+        return NULL;
+    }
+    if (!text && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        wrong_type(o, name, "a str or a path");
+    } else if (text && !PyUnicode_Check(text)) {
+        Py_CLEAR(text);
+        wrong_type(o, name, "a str or a path");
+    }
+    return text;
+}
+
+bool py_path(PyObject *o, const char *name, struct py_text *out)
+{
+    PyObject *text;
+    bool ok;
+
+    if (PyUnicode_Check(o)) {
+        return py_text(o, name, out);
+    }
+    text = py_path_str(o, name);
+    if (!text) {
+        return false;
+    }
+    ok = py_text(text, name, out);
+    if (ok && !out->keep) {
+        out->keep = text; /* out->s lies in it */
+    } else {
+        Py_DECREF(text);
+    }
+    return ok;
+}
+
 void py_text_done(struct py_text *t)
 {
     Py_CLEAR(t->keep);

@@ -48,6 +48,9 @@ struct py_text {
     PyObject *keep; /* what holds s, when the str does not */
 };
 bool py_text(PyObject *o, const char *name, struct py_text *out);
+/* The same of a path: a str, something with __vfspath__() (a place on a volume), or os.PathLike. */
+bool py_path(PyObject *o, const char *name, struct py_text *out);
+PyObject *py_path_str(PyObject *o, const char *name); /* a new reference to the str */
 void py_text_done(struct py_text *t);
 PyObject *py_text_new(const char *s, size_t n); /* the way back */
 

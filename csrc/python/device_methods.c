@@ -324,11 +324,12 @@ static PyObject *device_enter(PyObject *op, PyObject *unused)
     return Py_NewRef(op);
 }
 
+/* By name, because a subclass may have its own close. */
 static PyObject *device_exit(PyObject *op, PyObject *const *args, Py_ssize_t n)
 {
     (void)args;
     (void)n;
-    return device_shut(op, NULL);
+    return PyObject_CallMethod(op, "close", NULL);
 }
 
 #define CLASS_METHOD (METH_METHOD | METH_FASTCALL | METH_KEYWORDS | METH_CLASS)

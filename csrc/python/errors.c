@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "python/args.h"
 #include "python/gil.h"
 
 PyObject *py_raise_closed(const char *what)
@@ -10,16 +11,29 @@ PyObject *py_raise_closed(const char *what)
     return NULL;
 }
 
+/* A path as a message should show it: the text of a place on a volume. New reference. */
+static PyObject *shown(PyObject *path)
+{
+    return PyObject_HasAttrString(path, "__vfspath__") ? py_path_str(path, "path")
+                                                       : Py_NewRef(path);
+}
+
 static PyObject *new_error(PyObject *class, int code, PyObject *message, PyObject *path,
                            PyObject *path2)
 {
+    PyObject *one = path ? shown(path) : NULL, *two = path && path2 ? shown(path2) : NULL;
+    PyObject *error = NULL;
+
     if (!path) {
-        return PyObject_CallFunction(class, "iO", code, message);
+        error = PyObject_CallFunction(class, "iO", code, message);
+    } else if (!path2 && one) {
+        error = PyObject_CallFunction(class, "iOO", code, message, one);
+    } else if (one && two) {
+        error = PyObject_CallFunction(class, "iOOOO", code, message, one, Py_None, two);
     }
-    if (!path2) {
-        return PyObject_CallFunction(class, "iOO", code, message, path);
-    }
-    return PyObject_CallFunction(class, "iOOOO", code, message, path, Py_None, path2);
+    Py_XDECREF(one);
+    Py_XDECREF(two);
+    return error;
 }
 
 /* Small numbers as people count, large ones as they are looked for in a dump. */

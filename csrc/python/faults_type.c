@@ -137,8 +137,7 @@ static PyObject *faults_add(PyObject *op, PyObject *const *args, Py_ssize_t n, P
     PY_CALL(rc, device_faults_add(d, &rule));
     py_device_leave(self);
     if (rc == -EINVAL) {
-        PyErr_SetString(PyExc_ValueError, "action: this rule can't be (only a write can be torn, "
-                                          "at whole sectors, and a failure needs an error)");
+        PyErr_SetString(PyExc_ValueError, "error must be an errno for 'fail' and 'die'");
         return NULL;
     }
     return rc < 0 ? py_device_raise(self, rc) : Py_NewRef(Py_None);

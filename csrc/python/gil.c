@@ -22,7 +22,15 @@ struct py_thread {
     PyObject *cause;
 };
 
-static _Thread_local struct py_thread this_thread;
+/* ThreadSanitizer takes it for a race when the C library frees the dynamic thread-local memory of a
+ * thread that has ended. */
+#ifdef __SANITIZE_THREAD__
+#define TLS_MODEL __attribute__((tls_model("initial-exec")))
+#else
+#define TLS_MODEL
+#endif
+
+static _Thread_local struct py_thread this_thread TLS_MODEL;
 
 struct py_thread *py_leave(void)
 {

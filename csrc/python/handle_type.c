@@ -43,15 +43,16 @@ void py_handle_discard(struct volume_handle *h)
 PyObject *py_handle_new(struct py_state *st, PyObject *volume, struct volume_handle *h,
                         PyObject *path, uint32_t flags)
 {
-    PyObject *op = py_alloc(st->handle_type);
+    PyObject *text = py_path_str(path, "path"), *op = text ? py_alloc(st->handle_type) : NULL;
 
     if (!op) {
+        Py_XDECREF(text);
         py_handle_discard(h);
         return NULL;
     }
     handle_of(op)->handle = h;
     handle_of(op)->volume = Py_NewRef(volume);
-    handle_of(op)->path = Py_NewRef(path);
+    handle_of(op)->path = text;
     handle_of(op)->flags = flags;
     return op;
 }

@@ -22,7 +22,7 @@ static PyObject *on_path(PyObject *op, PyObject *arg, path_function *function)
     struct py_text path;
     int rc;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, function(self->volume, path.s, &e));
@@ -51,7 +51,7 @@ static bool stat_arg(struct py_volume *self, PyObject *arg, struct volume_stat *
 {
     struct py_text path;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return false;
     }
     PY_CALL(*rc, volume_stat_path(self->volume, path.s, s, e));
@@ -98,7 +98,7 @@ PyObject *py_path_extents(PyObject *op, PyObject *arg)
     PyObject *out;
     int rc;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_extents_path(self->volume, path.s, &extents, &e));
@@ -116,7 +116,7 @@ PyObject *py_path_stored_name(PyObject *op, PyObject *arg)
     char name[1024];
     int rc;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_name_path(self->volume, path.s, name, sizeof name, &e));
@@ -137,10 +137,10 @@ PyObject *py_path_rename(PyObject *op, PyObject *const *args, Py_ssize_t n, PyOb
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_bool(in[2], &noreplace) ||
-        !py_volume_ready(self) || !py_text(in[0], "src", &from)) {
+        !py_volume_ready(self) || !py_path(in[0], "src", &from)) {
         return NULL;
     }
-    if (!py_text(in[1], "dst", &to)) {
+    if (!py_path(in[1], "dst", &to)) {
         py_text_done(&from);
         return NULL;
     }
@@ -162,7 +162,7 @@ PyObject *py_path_touch(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_bool(in[1], &exist_ok) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_touch(self->volume, path.s, exist_ok, &e));
@@ -181,7 +181,7 @@ PyObject *py_path_setattr(PyObject *op, PyObject *const *args, Py_ssize_t n, PyO
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_setattr_args(in + 1, &how) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_setattr_path(self->volume, path.s, &how, &e));
@@ -200,7 +200,7 @@ PyObject *py_path_truncate(PyObject *op, PyObject *const *args, Py_ssize_t n, Py
     int rc;
 
     if (!py_args(&signature, args, n, keywords, in) || !py_u64(in[1], "size", &size) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_truncate_path(self->volume, path.s, size, &e));
@@ -221,7 +221,7 @@ PyObject *py_path_fallocate(PyObject *op, PyObject *const *args, Py_ssize_t n, P
 
     if (!py_args(&signature, args, n, keywords, in) || !py_u64(in[1], "offset", &offset) ||
         !py_u64(in[2], "length", &length) || !py_bool(in[3], &keep_size) ||
-        !py_volume_ready(self) || !py_text(in[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(in[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_fallocate_path(self->volume, path.s, offset, length, keep_size, &e));
@@ -239,7 +239,7 @@ PyObject *py_path_open(PyObject *op, PyObject *const *args, Py_ssize_t n)
     int rc;
 
     if (!py_args_count("open_file", n, 2, 2) || !py_u32(args[1], "flags", &flags) ||
-        !py_volume_ready(self) || !py_text(args[0], "path", &path)) {
+        !py_volume_ready(self) || !py_path(args[0], "path", &path)) {
         return NULL;
     }
     PY_CALL(rc, volume_file_open(self->volume, path.s, flags, &h, &e));
@@ -253,12 +253,20 @@ PyObject *py_path_open(PyObject *op, PyObject *const *args, Py_ssize_t n)
     return py_volume_raise(self, rc, &e, args[0], NULL);
 }
 
+/* An entry of a directory could not be read: its name is not known, so the directory is named. */
+static void raise_damage(struct py_volume *self, const struct base_error *damage, PyObject *path)
+{
+    int rc = damage->kind == BASE_ERROR_UNSUPPORTED ? -BASE_EUNSUPPORTED : -BASE_ECORRUPT;
+
+    py_volume_raise(self, rc, damage, path, NULL);
+}
+
 /* ---- directories ---- */
 
 PyObject *py_path_listdir(PyObject *op, PyObject *arg)
 {
     struct py_volume *self = py_volume_of(op);
-    struct base_error e = {0};
+    struct base_error e = {0}, damage = {0};
     struct volume_list list;
     struct py_text path;
     PyObject *names;
@@ -266,7 +274,7 @@ PyObject *py_path_listdir(PyObject *op, PyObject *arg)
     bool end = false;
     int rc = 0;
 
-    if (!py_volume_ready(self) || !py_text(arg, "path", &path)) {
+    if (!py_volume_ready(self) || !py_path(arg, "path", &path)) {
         return NULL;
     }
     names = PyList_New(0);
@@ -274,6 +282,9 @@ PyObject *py_path_listdir(PyObject *op, PyObject *arg)
     while (names && !end) {
         volume_list_clear(&list);
         PY_CALL(rc, volume_list_path(self->volume, path.s, &cursor, &list, &end, &e));
+        if (rc == 0 && list.damaged > 0 && damage.kind == BASE_ERROR_NONE) {
+            damage = list.damage;
+        }
         if (rc < 0) {
             py_volume_raise(self, rc, &e, arg, NULL);
             Py_CLEAR(names);
@@ -283,7 +294,27 @@ PyObject *py_path_listdir(PyObject *op, PyObject *arg)
     }
     volume_list_free(&list);
     py_text_done(&path);
+    if (names && damage.kind != BASE_ERROR_NONE) {
+        raise_damage(self, &damage, arg);
+        Py_CLEAR(names);
+    }
     return names;
+}
+
+/* The exception for the first entry of a batch that could not be read, or None. */
+static PyObject *damage_of(struct py_volume *self, const struct volume_list *list, PyObject *path)
+{
+    PyObject *type, *value, *traceback;
+
+    if (list->damaged == 0) {
+        return Py_NewRef(Py_None);
+    }
+    raise_damage(self, &list->damage, path);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
 }
 
 PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
@@ -292,7 +323,7 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
     struct base_error e = {0};
     struct volume_list list;
     struct py_text path;
-    PyObject *found = NULL;
+    PyObject *found = NULL, *damage = NULL;
     uint64_t cursor = 0;
     size_t limit = 0;
     bool end = false;
@@ -306,7 +337,7 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_ValueError, "limit must be positive");
         return NULL;
     }
-    if (!py_text(args[0], "path", &path)) {
+    if (!py_path(args[0], "path", &path)) {
         return NULL;
     }
     volume_list_init(&list, limit);
@@ -318,9 +349,14 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
         found = py_dirents(self->state, &list, self->volume->cluster_size,
                            __atomic_load_n(&self->serial, __ATOMIC_RELAXED));
     }
+    damage = found ? damage_of(self, &list, args[0]) : NULL;
     volume_list_free(&list);
-    return found ? Py_BuildValue("NKO", found, (unsigned long long)cursor, end ? Py_True : Py_False)
-                 : NULL;
+    if (!damage) {
+        Py_XDECREF(found);
+        return NULL;
+    }
+    return Py_BuildValue("NKON", found, (unsigned long long)cursor, end ? Py_True : Py_False,
+                         damage);
 }
 
 /* ---- many names at once ---- */
@@ -421,22 +457,28 @@ static PyObject *on_many(PyObject *op, PyObject *const *args, Py_ssize_t n, cons
     struct py_text directory;
     struct base_error e = {0};
     struct names names;
-    PyObject *out;
+    PyObject *out, *where;
     size_t done = 0;
     int rc;
 
-    if (!py_args_count(function, n, 2, 2) || !py_volume_ready(self) ||
-        !py_text(args[0], "directory", &directory)) {
+    if (!py_args_count(function, n, 2, 2) || !py_volume_ready(self)) {
+        return NULL;
+    }
+    where = py_path_str(args[0], "directory");
+    if (!where || !py_text(where, "directory", &directory)) {
+        Py_XDECREF(where);
         return NULL;
     }
     if (!names_arg(args[1], &names)) {
         py_text_done(&directory);
+        Py_DECREF(where);
         return NULL;
     }
     PY_CALL(rc, many(self->volume, directory.s, names.v, names.n, &done, &e));
     py_text_done(&directory);
-    out = rc < 0 ? raise_many(self, rc, &e, args[0], &names, done) : PyLong_FromSize_t(done);
+    out = rc < 0 ? raise_many(self, rc, &e, where, &names, done) : PyLong_FromSize_t(done);
     names_done(&names);
+    Py_DECREF(where);
     return out;
 }
 

@@ -24,6 +24,7 @@ _PLACES = "a list of the places that were done: image partition path"
 
 
 def add_parser(subparsers: Subparsers) -> None:
+    """Declares the commands of this module."""
     _add_mkdir(subparsers)
     _add_rmdir(subparsers)
     _add_touch(subparsers)
@@ -135,6 +136,8 @@ def _each(
 
 
 def run_mkdir(args: argparse.Namespace) -> int:
+    """The command ``mkdir``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if args.parents:
             volume.makedirs(where.path, exist_ok=True)
@@ -146,6 +149,8 @@ def run_mkdir(args: argparse.Namespace) -> int:
 
 
 def run_rmdir(args: argparse.Namespace) -> int:
+    """The command ``rmdir``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         volume.rmdir(where.path)
         return True
@@ -154,6 +159,8 @@ def run_rmdir(args: argparse.Namespace) -> int:
 
 
 def run_touch(args: argparse.Namespace) -> int:
+    """The command ``touch``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if args.no_create and not volume.exists(where.path):
             return False
@@ -166,6 +173,8 @@ def run_touch(args: argparse.Namespace) -> int:
 
 
 def run_rm(args: argparse.Namespace) -> int:
+    """The command ``rm``."""
+
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if not base_name(where.path):
             raise CommandError(str(where), "the root directory can't be removed")
@@ -232,6 +241,7 @@ def _remove_files(
 
 
 def run_mv(args: argparse.Namespace) -> int:
+    """The command ``mv``."""
     *sources, target = args.places
     if not sources:
         raise UsageError("mv takes a source and a destination")

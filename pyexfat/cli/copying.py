@@ -21,6 +21,7 @@ the other side has them. What fails is reported, and the rest copied."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
+    """Declares the commands of this module."""
     _add_cp(subparsers)
     parser = command(
         subparsers,
@@ -72,6 +73,7 @@ def _add_cp(subparsers: Subparsers) -> None:
 
 
 def run_cat(args: argparse.Namespace) -> int:
+    """The command ``cat``."""
     with Session(args) as session:
         write_to_output(session, args.places)
     return session.status
@@ -87,6 +89,7 @@ def write_to_output(session: Session, places: list[Place]) -> None:
 
 
 def run_cp(args: argparse.Namespace) -> int:
+    """The command ``cp``."""
     sources: list[Location] = args.paths[:-1]
     target: Location = args.paths[-1]
     if not sources:

@@ -29,6 +29,7 @@ _DETECTED_KEYS = "image partition fs label serial uuid offset size damaged"
 
 
 def add_parser(subparsers: Subparsers) -> None:
+    """Declares the commands of this module."""
     parser = command(
         subparsers, "info", run_info,
         summary="show what an image holds: partitions and volumes",
@@ -155,6 +156,7 @@ def volume_offset(device: Device, partition: int | None, offset: int) -> int:
 
 
 def run_info(args: argparse.Namespace) -> int:
+    """The command ``info``."""
     with Session(args) as session:
         records: list[dict[str, Any]] = []
         for number, where in enumerate(args.places):
@@ -253,6 +255,7 @@ def _show_image(session: Session, record: dict[str, Any]) -> None:
 
 
 def run_detect(args: argparse.Namespace) -> int:
+    """The command ``detect``."""
     with Session(args) as session:
         records: list[dict[str, Any]] = []
         for where in args.places:
@@ -306,6 +309,7 @@ def _show_detected(session: Session, record: dict[str, Any]) -> None:
 
 
 def run_label(args: argparse.Namespace) -> int:
+    """The command ``label``."""
     where: Place = args.place
     writes = [] if args.label is None else [where]
     with Session(args, writes=writes) as session:
@@ -331,6 +335,7 @@ def _set_label(volume: Volume, label: str) -> None:
 
 
 def run_df(args: argparse.Namespace) -> int:
+    """The command ``df``."""
     with Session(args) as session:
         records: list[dict[str, Any]] = []
         for where in args.places:

@@ -189,7 +189,7 @@ def blame(error: BaseException, entry: Entry, source: End, target: End, place: s
     """The failure with the name of the side that it came from, or of both where it does not say."""
     name = getattr(error, "filename", None)
     where = f"{source.show(entry.where)} -> {target.show(place)}"
-    if name == entry.where and source is not target:
+    if name == entry.name or (name == entry.where and source is not target):
         where = source.show(entry.where)
     elif name == place or getattr(error, "errno", None) in (errno.ENOSPC, errno.EROFS):
         where = target.show(place)

@@ -76,16 +76,15 @@ def _paths(error: OSError) -> str:
 
 
 def _corrupt(error: CorruptImageError) -> str:
-    what = error.strerror or "the image is damaged"
     where = error.where
     if where is None:
-        return what
-    parts = [where.structure]
-    if where.offset is not None:
-        parts.append(f"byte {where.offset}")
-    if where.field:
+        return error.strerror or "the image is damaged"
+    parts = [where.structure, f"byte {where.offset}"]
+    if where.field and where.expected:
         parts.append(f"{where.field} is {where.found}, expected {where.expected}")
-    return f"{what} ({', '.join(parts)})"
+    elif where.field:  # a range is right, or none at all: the detail says it
+        parts.append(f"{where.field} is {where.found}")
+    return f"{where.detail or error.strerror} ({', '.join(parts)})"
 
 
 def report(error: BaseException, where: str = "") -> None:

@@ -31,6 +31,7 @@ from .session import Session
 
 
 def add_parser(subparsers: Subparsers) -> None:
+    """Declares the commands of this module."""
     _add_ls(subparsers)
     _add_tree(subparsers)
     parser = command(
@@ -130,6 +131,7 @@ def _arrange(args: argparse.Namespace, rows: Iterable[Row]) -> list[Row]:
 
 
 def run_ls(args: argparse.Namespace) -> int:
+    """The command ``ls``."""
     with Session(args) as session:
         files: list[tuple[Place, Stat]] = []
         directories: list[Place] = []
@@ -216,6 +218,7 @@ def _name(name: str, stat: Stat, classify: bool = False) -> Cell:
 
 
 def run_tree(args: argparse.Namespace) -> int:
+    """The command ``tree``."""
     with Session(args) as session:
         records: list[dict[str, Any]] = []
         for number, where in enumerate(args.places):
@@ -282,6 +285,7 @@ def _show_tree(session: Session, where: Place, steps: Iterable[Step], sizes: boo
 
 
 def run_stat(args: argparse.Namespace) -> int:
+    """The command ``stat``."""
     with Session(args) as session:
         records: list[dict[str, Any]] = []
         for where in args.places:

@@ -26,6 +26,7 @@ _LOOK = 1 << 16  # bytes that must be zero in what counts as blank
 
 
 def add_parser(subparsers: Subparsers) -> None:
+    """Declares the commands of this module."""
     parser = command(
         subparsers, "format", run_format,
         summary="make an empty volume, or one filled from a directory",
@@ -147,6 +148,7 @@ def _serial(text: str) -> int:
 
 
 def run_format(args: argparse.Namespace) -> int:
+    """The command ``format``."""
     where: Place = args.place
     if where.path != "/":
         raise UsageError("names a path in a volume, not an image", str(where))

@@ -21,6 +21,7 @@ GROUPS = (
     "pyexfat.cli.copying",
     "pyexfat.cli.changing",
     "pyexfat.cli.space",
+    "pyexfat.bench",
 )
 
 _EPILOG = """\

@@ -20,6 +20,7 @@ _SVG_CELLS = 4096
 
 
 def add_parser(subparsers: Subparsers) -> None:
+    """Declares the commands of this module."""
     parser = command(
         subparsers, "extents", run_extents,
         summary="show the pieces in which files lie on the volume",
@@ -65,6 +66,7 @@ def _positive(text: str) -> int:
 
 
 def run_extents(args: argparse.Namespace) -> int:
+    """The command ``extents``."""
     with Session(args) as session:
         records: list[dict[str, Any]] = []
         for number, where in enumerate(args.places):
@@ -94,6 +96,7 @@ def run_extents(args: argparse.Namespace) -> int:
 
 
 def run_map(args: argparse.Namespace) -> int:
+    """The command ``map``."""
     where: Place = args.place
     with Session(args) as session:
         volume = session.volume(where)
