@@ -1,5 +1,6 @@
 #include "python/errors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "python/args.h"
@@ -39,8 +40,11 @@ static PyObject *new_error(PyObject *class, int code, PyObject *message, PyObjec
 /* Small numbers as people count, large ones as they are looked for in a dump. */
 static PyObject *value_text(const char *word, uint64_t v)
 {
-    return v < 65536 ? PyUnicode_FromFormat("%s %llu", word, (unsigned long long)v)
-                     : PyUnicode_FromFormat("%s 0x%llx", word, (unsigned long long)v);
+    char text[64]; /* PyUnicode_FromFormat knows no %llx before Python 3.12 */
+
+    (void)snprintf(text, sizeof text, v < 65536 ? "%s %llu" : "%s 0x%llx", word,
+                   (unsigned long long)v);
+    return PyUnicode_FromString(text);
 }
 
 /* "entry set at byte 4096, SetChecksum: does not match (found 0x1234, expected 0x4321)"; an
