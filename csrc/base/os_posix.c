@@ -180,6 +180,14 @@ static int describe_block_device(int fd, dev_t device, struct os_file_info *info
     return 0;
 }
 
+/* Such a device can be opened for writing on some systems, and fails only later. */
+static bool is_write_protected(int fd)
+{
+    int value = 0;
+
+    return ioctl(fd, BLKROGET, &value) == 0 && value != 0;
+}
+
 /* Tried behind the end of the file, where there is nothing to lose. */
 static bool punches_holes(int fd, uint64_t size)
 {
@@ -197,6 +205,12 @@ static int describe_block_device(int fd, dev_t device, struct os_file_info *info
     info->size = (uint64_t)end;
     info->sector_size = 512;
     return 0;
+}
+
+static bool is_write_protected(int fd)
+{
+    (void)fd;
+    return false;
 }
 
 static bool punches_holes(int fd, uint64_t size)
@@ -278,6 +292,9 @@ int os_file_open(const char *path, int flags, int *fd, struct os_file_info *info
     rc = describe(*fd, writable, info);
     if (rc == 0 && writable && info->is_regular) {
         rc = lock_for_writing(*fd);
+    }
+    if (rc == 0 && writable && info->is_block_device && is_write_protected(*fd)) {
+        rc = -EROFS;
     }
     if (rc) {
         close(*fd);
