@@ -11,7 +11,7 @@ enum { UPCASE_BYTES_MAX = 128u << 10 };
 /* What the root directory says about the rest of the volume. */
 struct found {
     uint32_t bitmap_first[2];
-    uint64_t bitmap_size[2];
+    uint64_t bitmap_size[2], bitmap_offset[2];
     uint32_t upcase_first, upcase_checksum;
     uint64_t upcase_size, upcase_offset;
     bool have_upcase;
@@ -25,7 +25,11 @@ static int see_root_entry(struct exfat *x, struct clusters_node *root, uint32_t 
     switch (e[0]) {
     case EXFAT_TYPE_BITMAP: {
         unsigned which = e[EXFAT_BITMAP_FLAGS] & 1u;
-        if (f->bitmap_first[which] == 0) {
+        if (f->bitmap_offset[which] == 0) {
+            int rc = clusters_dir_find(root, index, &f->bitmap_offset[which], &piece);
+            if (rc < 0) {
+                return rc;
+            }
             f->bitmap_first[which] = base_le32(e + EXFAT_ENTRY_FIRST_CLUSTER);
             f->bitmap_size[which] = base_le64(e + EXFAT_ENTRY_DATA_LENGTH);
         }
@@ -92,19 +96,22 @@ static int set_bitmaps(struct exfat *x, const struct found *f)
     uint64_t least = (x->g.clusters + 7ull) / 8;
     for (unsigned i = 0; i < 2; i++) {
         unsigned which = i == 0 ? active : 1 - active;
-        if (i == 1 && (x->g.fats < 2 || f->bitmap_first[which] == 0)) {
+        uint64_t offset = f->bitmap_offset[which];
+        if (i == 1 && (x->g.fats < 2 || offset == 0)) {
             continue; /* a second bitmap belongs to a second FAT [7.1.2] */
         }
-        if (f->bitmap_first[which] == 0) {
-            return base_damage(e, "allocation bitmap", 0, "EntryType", 0, EXFAT_TYPE_BITMAP,
+        if (offset == 0) {
+            return base_damage(e, "allocation bitmap", clusters_offset(&x->heap, x->g.root_cluster),
+                               "EntryType", 0, EXFAT_TYPE_BITMAP,
                                "the root directory has no allocation bitmap");
         }
         if (f->bitmap_size[which] < least) { /* longer is harmless: some factories write it so */
-            return base_damage(e, "allocation bitmap", 0, "DataLength", f->bitmap_size[which],
+            return base_damage(e, "allocation bitmap", offset, "DataLength", f->bitmap_size[which],
                                least, "the bitmap is too small for the cluster heap");
         }
         if (!clusters_valid(&x->heap, f->bitmap_first[which])) {
-            return base_damage(e, "allocation bitmap", 0, "FirstCluster", f->bitmap_first[which], 0,
+            return base_damage(e, "allocation bitmap", offset, "FirstCluster",
+                               f->bitmap_first[which], 0,
                                "the first cluster is outside the cluster heap");
         }
         clusters_chain_init(&x->bitmap[i].chain, f->bitmap_first[which], false,
@@ -120,7 +127,8 @@ static int load_upcase(struct exfat *x, const struct found *f)
     struct clusters_chain chain;
     uint8_t *table = NULL;
     if (!f->have_upcase) {
-        return base_damage(e, "up-case table", 0, "EntryType", 0, EXFAT_TYPE_UPCASE,
+        return base_damage(e, "up-case table", clusters_offset(&x->heap, x->g.root_cluster),
+                           "EntryType", 0, EXFAT_TYPE_UPCASE,
                            "the root directory has no up-case table");
     }
     if (f->upcase_size == 0 || f->upcase_size > UPCASE_BYTES_MAX || (f->upcase_size & 1) != 0) {
