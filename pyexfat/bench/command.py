@@ -90,7 +90,7 @@ def _add_scale(kinds: Subparsers) -> None:
         description="Create, look up and delete in one directory of 10,000, 100,000 and 1,000,000 "
         "files.",
         examples=["pyexfat bench scale", "pyexfat bench scale --huge --html scale.html"],
-        keys="machine version points\n"
+        keys="machine version points (or round_robin)\n"
         "each point: operation files seconds_each entries_visited_each",
     )  # fmt: skip
     parser.add_argument(
@@ -99,6 +99,10 @@ def _add_scale(kinds: Subparsers) -> None:
     parser.add_argument(
         "--huge", action="store_true", help="2,700,000 too, the most that one directory holds"
     )
+    parser.add_argument(
+        "--round-robin", action="store_true",
+        help="visit 1,000 directories of 5,000 files in turn under a budget of 1 MiB instead",
+    )  # fmt: skip
     parser.add_argument(
         "--sample", type=_count, default=20_000, metavar="N",
         help="calls of each operation, at most (default: 20000)",
@@ -269,6 +273,8 @@ def _run_io(args: argparse.Namespace) -> int:
 def _run_scale(args: argparse.Namespace) -> int:
     from . import report, scale
 
+    if args.round_robin:
+        return _run_round_robin(args)
     sizes = args.sizes or list(scale.SIZES)
     if args.huge and scale.MOST not in sizes:
         sizes.append(scale.MOST)
@@ -283,6 +289,20 @@ def _run_scale(args: argparse.Namespace) -> int:
         _show(out, "One directory", "Medians for one call.", scale.grid(points))
     _write(args.html, lambda: scale.html(points))
     return 0
+
+
+def _run_round_robin(args: argparse.Namespace) -> int:
+    from . import report, scale
+
+    _said("1,000 directories of 5,000 files")
+    outcome = scale.round_robin()
+    _quiet()
+    out = Output()
+    if args.json:
+        out.json({"machine": report.machine(), "round_robin": outcome.record()})
+    else:
+        out.fields((name.replace("_", " "), str(value)) for name, value in vars(outcome).items())
+    return 0 if outcome.wrong == 0 else 1
 
 
 def _run_peers(args: argparse.Namespace) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyexfat as px
-from pyexfat import Policy, Volume
+from pyexfat import Device, Policy, Volume
 
 from .report import Grid, chart, page, three, times
-from .workloads import Sample, Spread, Stage, touch_all, unlink_all
+from .workloads import Sample, Spread, Stage, env, touch_all, unlink_all
 
 SIZES = (10_000, 100_000, 1_000_000)
 MOST = 2_700_000
@@ -120,6 +121,56 @@ def run(
             visited = first.counters["entries_visited"] / first.files
             points.append(Point(first.name, size, each, visited))
     return points
+
+
+@dataclass
+class RoundRobin:
+    """What came of going round many directories under a small budget."""
+
+    lookups: int
+    wrong: int
+    """Answers that were not right."""
+    names_peak: int
+    """Bytes that names tables held at most, at any time."""
+    held_most: int
+    """Bytes that the volume held after each visit, at most."""
+    seconds: float
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return vars(self).copy()
+
+
+def round_robin(
+    *, directories: int = 1000, files: int = 5000, rounds: int = 2, budget: int = 1 << 20
+) -> RoundRobin:
+    """Visits directory after directory: two names that are there and two that are not."""
+    device = Device.memory(max(1 << 30, directories * files * 128))
+    px.format(device, cluster_size=32768, env=env()).close()
+    pool = px.Pool(budget)
+    policy = Policy(memory_budget=budget)
+    result = RoundRobin(0, 0, 0, 0, 0.0)
+    start = time.perf_counter()
+    with px.open(device, "r+", policy=policy, pool=pool, env=env()) as volume:
+        for directory in range(directories):
+            volume.mkdir(f"/{directory:04d}")
+            volume.create_many(f"/{directory:04d}", [f"{n:06d}" for n in range(files)])
+        for turn in range(rounds):
+            for directory in range(directories):
+                n = (directory * 7919 + turn) % files
+                asked = {
+                    f"{n:06d}": 1,
+                    f"{files - 1 - n:06d}": 1,
+                    f"a{n:05d}": 0,
+                    f"{files:06d}": 0,
+                }
+                for name, kind in asked.items():
+                    result.lookups += 1
+                    result.wrong += volume.kind(f"/{directory:04d}/{name}") != kind
+                result.held_most = max(result.held_most, volume.memory_held)
+    result.names_peak = pool.peak
+    result.seconds = time.perf_counter() - start
+    return result
 
 
 def of(points: Sequence[Point], operation: str) -> list[Point]:
