@@ -1,6 +1,6 @@
-"""Writes csrc/exfat/upcase_table.c: the recommended up-case table as constant C data.
+"""Writes csrc/base/upcase_table.c: the recommended up-case table as constant C data.
 
-    python tools/make_upcase.py VOLUME.img > csrc/exfat/upcase_table.c
+    python tools/make_upcase.py VOLUME.img > csrc/base/upcase_table.c
 
 VOLUME.img is any exFAT volume that carries the recommended table (specification 7.2.5.1), such as
 one made by mkfs.exfat. The table is found through the root directory and accepted only if its
@@ -79,16 +79,16 @@ def main() -> None:
     }
 
     print("/* The recommended up-case table. Made by tools/make_upcase.py: do not edit. */")
-    print('#include "exfat/exfat.h"\n')
+    print('#include "base/upcase.h"\n')
     print("/* clang-format off */")
-    print("const uint16_t exfat_upcase_standard[EXFAT_UPCASE_STANDARD_BYTES / 2] = {")
+    print("const uint16_t base_upcase_table[BASE_UPCASE_BYTES / 2] = {")
     print(array(units))
     print("};\n")
     for number, page in pages.items():
         print(f"static const uint16_t page_{number:02x}[256] = {{")
         print(array(page))
         print("};\n")
-    print("const uint16_t *const exfat_upcase_standard_pages[256] = {")
+    print("const uint16_t *const base_upcase_pages[256] = {")
     for number in pages:
         print(f"    [0x{number:02X}] = page_{number:02x},")
     print("};")

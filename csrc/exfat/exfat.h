@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/upcase.h"
 #include "clusters/clusters.h"
 #include "exfat/ondisk.h"
 
@@ -38,11 +39,7 @@ struct exfat_upcase {
     const uint16_t *page[256]; /* NULL: the page maps to itself */
     uint16_t *owned;           /* memory of pages read from a volume, or NULL */
 };
-#define EXFAT_UPCASE_STANDARD_BYTES 5836u
 #define EXFAT_UPCASE_STANDARD_CHECKSUM 0xE619D30Du
-extern const uint16_t
-    exfat_upcase_standard[EXFAT_UPCASE_STANDARD_BYTES / 2]; /* compressed form, host order */
-extern const uint16_t *const exfat_upcase_standard_pages[256];
 void exfat_upcase_init_standard(
     struct exfat_upcase *u); /* no allocation: points to constant pages */
 /* table: bytes as on the disk, compressed or not [7.2.5]. */

@@ -167,7 +167,7 @@ static bool lay_out(struct job *j)
     g->clusters = clusters_in(j, l->heap_at);
     l->bitmap_bytes = base_div_up(g->clusters, BITS);
     l->bitmap_clusters = bitmap_clusters_for(l, g->clusters);
-    l->upcase_clusters = (uint32_t)base_div_up(EXFAT_UPCASE_STANDARD_BYTES, cluster);
+    l->upcase_clusters = (uint32_t)base_div_up(BASE_UPCASE_BYTES, cluster);
     used = (uint64_t)l->bitmap_clusters * g->fats + l->upcase_clusters + 1;
     if (used > g->clusters || l->heap_at >> g->sector_shift > UINT32_MAX) {
         return false;
@@ -436,10 +436,10 @@ static int write_bitmap(struct job *j, uint64_t at)
 
 static int write_upcase(struct job *j)
 {
-    for (uint32_t i = 0; i < EXFAT_UPCASE_STANDARD_BYTES / 2; i++) {
-        base_put_le16(j->buffer + 2 * i, exfat_upcase_standard[i]);
+    for (uint32_t i = 0; i < BASE_UPCASE_BYTES / 2; i++) {
+        base_put_le16(j->buffer + 2 * i, base_upcase_table[i]);
     }
-    return put(j, cluster_at(&j->l, j->l.upcase_cluster), EXFAT_UPCASE_STANDARD_BYTES,
+    return put(j, cluster_at(&j->l, j->l.upcase_cluster), BASE_UPCASE_BYTES,
                DEVICE_UPCASE);
 }
 
@@ -476,7 +476,7 @@ static int write_root(struct job *j)
         entry[EXFAT_BITMAP_FLAGS] = i;
     }
     entry += EXFAT_ENTRY_SIZE;
-    put_allocation(entry, EXFAT_TYPE_UPCASE, l->upcase_cluster, EXFAT_UPCASE_STANDARD_BYTES);
+    put_allocation(entry, EXFAT_TYPE_UPCASE, l->upcase_cluster, BASE_UPCASE_BYTES);
     base_put_le32(entry + EXFAT_UPCASE_CHECKSUM, EXFAT_UPCASE_STANDARD_CHECKSUM);
     if (j->f->has_uuid) {
         entry += EXFAT_ENTRY_SIZE;

@@ -133,7 +133,7 @@ static int load_upcase(struct exfat *x, const struct found *f)
     }
     if (f->upcase_size == 0 || f->upcase_size > UPCASE_BYTES_MAX || (f->upcase_size & 1) != 0) {
         return base_damage(e, "up-case table", f->upcase_offset, "DataLength", f->upcase_size,
-                           EXFAT_UPCASE_STANDARD_BYTES, "not the length of an up-case table");
+                           BASE_UPCASE_BYTES, "not the length of an up-case table");
     }
     clusters_chain_init(&chain, f->upcase_first, false,
                         (uint32_t)clusters_for(&x->heap, f->upcase_size));

@@ -17,7 +17,7 @@ static const char *const structure = "up-case table";
 
 void exfat_upcase_init_standard(struct exfat_upcase *u)
 {
-    memcpy(u->page, exfat_upcase_standard_pages, sizeof u->page);
+    memcpy(u->page, base_upcase_pages, sizeof u->page);
     u->owned = NULL;
 }
 
@@ -29,11 +29,11 @@ void exfat_upcase_free(struct exfat_upcase *u)
 
 static bool is_standard(const uint8_t *table, size_t n)
 {
-    if (n != EXFAT_UPCASE_STANDARD_BYTES) {
+    if (n != BASE_UPCASE_BYTES) {
         return false;
     }
     for (size_t i = 0; i < n / 2; i++) {
-        if (base_le16(table + 2 * i) != exfat_upcase_standard[i]) {
+        if (base_le16(table + 2 * i) != base_upcase_table[i]) {
             return false;
         }
     }

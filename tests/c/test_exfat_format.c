@@ -109,9 +109,9 @@ static void test_smallest(void)
     expect(d, 32 * KIB, fat, sizeof fat);
     CHECK(bytes_not_zero(d, 32 * KIB + 512, 64 * KIB) == 0);
     expect(d, 64 * KIB, bitmap, sizeof bitmap);
-    for (uint32_t i = 0; i < EXFAT_UPCASE_STANDARD_BYTES / 2; i++) {
-        uint8_t unit[2] = {(uint8_t)exfat_upcase_standard[i],
-                           (uint8_t)(exfat_upcase_standard[i] >> 8)};
+    for (uint32_t i = 0; i < BASE_UPCASE_BYTES / 2; i++) {
+        uint8_t unit[2] = {(uint8_t)base_upcase_table[i],
+                           (uint8_t)(base_upcase_table[i] >> 8)};
 
         expect(d, 68 * KIB + 2 * i, unit, 2);
     }

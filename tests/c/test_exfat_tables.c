@@ -12,7 +12,7 @@
 
 enum { PLAIN_BYTES = 0x20000 };
 
-static uint8_t standard[EXFAT_UPCASE_STANDARD_BYTES];
+static uint8_t standard[BASE_UPCASE_BYTES];
 
 /* The first 128 mappings, which every table has, in compressed form: identity up to U+0060, then A
  * to Z, then identity. */
@@ -54,7 +54,7 @@ static void test_standard(void)
     struct base_error e;
 
     for (size_t i = 0; i < sizeof standard / 2; i++) {
-        base_put_le16(standard + 2 * i, exfat_upcase_standard[i]);
+        base_put_le16(standard + 2 * i, base_upcase_table[i]);
     }
     CHECK(base_ror32_sum(0, standard, sizeof standard) == 0xE619D30D); /* [7.2.5.1] */
     CHECK(load(&u, standard, sizeof standard, &e) == 0);
@@ -81,7 +81,7 @@ static void test_standard(void)
  * other tables. */
 static void test_pages(void)
 {
-    static uint8_t table[EXFAT_UPCASE_STANDARD_BYTES];
+    static uint8_t table[BASE_UPCASE_BYTES];
     struct exfat_upcase constant, read;
     struct base_error e;
 

@@ -1,8 +1,8 @@
 /* The recommended up-case table. Made by tools/make_upcase.py: do not edit. */
-#include "exfat/exfat.h"
+#include "base/upcase.h"
 
 /* clang-format off */
-const uint16_t exfat_upcase_standard[EXFAT_UPCASE_STANDARD_BYTES / 2] = {
+const uint16_t base_upcase_table[BASE_UPCASE_BYTES / 2] = {
     0x0000, 0x0001, 0x0002, 0x0003, 0x0004, 0x0005, 0x0006, 0x0007, 0x0008, 0x0009, 0x000A, 0x000B,
     0x000C, 0x000D, 0x000E, 0x000F, 0x0010, 0x0011, 0x0012, 0x0013, 0x0014, 0x0015, 0x0016, 0x0017,
     0x0018, 0x0019, 0x001A, 0x001B, 0x001C, 0x001D, 0x001E, 0x001F, 0x0020, 0x0021, 0x0022, 0x0023,
@@ -599,7 +599,7 @@ static const uint16_t page_ff[256] = {
     0xFFFC, 0xFFFD, 0xFFFE, 0xFFFF,
 };
 
-const uint16_t *const exfat_upcase_standard_pages[256] = {
+const uint16_t *const base_upcase_pages[256] = {
     [0x00] = page_00,
     [0x01] = page_01,
     [0x02] = page_02,
