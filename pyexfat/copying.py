@@ -34,7 +34,10 @@ _TEMPORARY = ".pyexfat-copy-{}.tmp"
 class Entry:
     """A file or directory to be copied."""
 
-    __slots__ = ("identity", "is_dir", "name", "place", "size", "stat", "where")
+    __slots__ = ("identity", "is_dir", "name", "place", "size", "stat", "volume", "where")
+
+    volume: Volume | None
+    """Where it lies, when it lies on one."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Entry:
         self.is_dir = is_dir
         self.size = size
         self.stat = status
+        self.volume = None
         self.identity = identity
         self.where = str(place)
 
@@ -251,7 +255,9 @@ class VolumeSource:
     def _entry(self, path: str, name: str, status: _core.Stat) -> Entry:
         size = 0 if status.is_dir else status.st_size
         identity = (id(self._volume), status.st_ino)
-        return Entry(path, name, status.is_dir, size, status, identity)
+        entry = Entry(path, name, status.is_dir, size, status, identity)
+        entry.volume = self._volume
+        return entry
 
     def list(self, entry: Entry) -> list[Entry]:
         """What is in a directory, sorted by name."""
@@ -397,6 +403,7 @@ class VolumeSink:
                 self._fill(handle, entry, reader, move)
             finally:
                 handle.close()
+            self._keep_vendor_entries(target, entry)
             if target != place:
                 self._volume.replace(target, place)
         except BaseException:
@@ -438,9 +445,21 @@ class VolumeSink:
         if self._preserve and entry.stat is not None:
             handle.setattr(attributes=_attributes(entry.stat), **self._times_of(entry.stat))
 
+    def _keep_vendor_entries(self, place: str, entry: Entry) -> None:
+        """What others have added to the entries of a file goes with it."""
+        status = entry.stat
+        if not isinstance(status, _core.Stat) or entry.volume is None:
+            return
+        # A set has two entries and one for each 15 units of the name (section 7).
+        units = len(entry.name.encode("utf-16-le", "surrogatepass")) // 2
+        if status.entry_count > 2 + -(-units // 15) and self._volume.fs == entry.volume.fs:
+            extras = entry.volume.get_vendor_entries(entry.place)
+            self._volume.set_vendor_entries(place, extras)
+
     def finish_directory(self, place: str, entry: Entry) -> None:
         """Sets times and attributes, but the root has none."""
         if self._preserve and entry.stat is not None and self._volume.stat(place).st_ino != 1:
+            self._keep_vendor_entries(place, entry)
             attributes = _attributes(entry.stat) & ~_core.ATTR_ARCHIVE
             self._volume.setattr(place, attributes=attributes, **self._times_of(entry.stat))
 

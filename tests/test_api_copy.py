@@ -508,3 +508,60 @@ def test_any_tree_comes_back(files: dict[str, bytes]) -> None:
         got = {p: d for p, d in inside(two, "/").items() if d is not None}
         assert got == kept
         assert inside(two, "/") == inside(one, "/")
+
+
+def test_vendor_entries_go_with_a_copy(vol: px.Volume, tmp_path: Path) -> None:
+    # Vendor extension (section 7.8) and vendor allocation (7.9), with some GUID each.
+    extension = b"\xe0\x00" + b"G" * 16 + b"fourteen bytes"
+    allocation = b"\xe1\x01" + b"A" * 16 + bytes(14)
+    extras = [(extension, None), (allocation, pattern(40_000))]
+    vol.mkdir("d")
+    for path in ("d", "f"):
+        if path == "f":
+            vol.write_bytes("f", b"content")
+        vol.set_vendor_entries(path, extras)
+    vol.copy("f", "g")
+    vol.rename("f", "a name that takes more entries than the old one")
+    vol.copy("d", "e")
+    image = tmp_path / "a.img"
+    with px.format(image, size="8 MiB", cluster_size="64K") as other:
+        before = other.usage()
+        other.copy_in(vol / "g", "g")
+        other.copy_in(vol / "e", "e")
+        # A cluster for the content or the entries of each, and one for its vendor allocation.
+        assert before.free_clusters - other.usage().free_clusters == 4
+    assert image.read_bytes().count(pattern(40_000)) == 2
+    with px.open(image) as other:
+        kept = other.get_vendor_entries("g"), other.get_vendor_entries("e")
+    kept += tuple(map(vol.get_vendor_entries, vol.listdir()))
+    assert len(kept) == 6
+    for entries in kept:
+        assert entries[0] == (extension, None)
+        assert entries[1][0][:1] == b"\xe1"
+        assert entries[1][0][2:18] == b"A" * 16
+        assert entries[1][1] == pattern(40_000)
+    free = vol.usage().free
+    vol.unlink("g")
+    cluster = vol.cluster_size
+    assert vol.usage().free - free == cluster + -(-40_000 // cluster) * cluster
+    vol.set_vendor_entries("e", [])
+    assert vol.get_vendor_entries("e") == []
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(bytes(32), None)],
+        [(b"short", None)],
+        [(b"\xe0" + bytes(31),)],
+        [(b"\xc1" + bytes(31), None)],
+        [(b"\xe0" + bytes(31), None)] * 254,
+    ],
+)
+def test_bad_vendor_entries_change_nothing(vol: px.Volume, entries: Any) -> None:
+    vol.touch("f")
+    before = vol.stat("f")
+    with pytest.raises(ValueError, match="entries"):
+        vol.set_vendor_entries("f", entries)
+    assert vol.stat("f") == before
+    assert vol.get_vendor_entries("f") == []

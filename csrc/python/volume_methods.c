@@ -285,6 +285,12 @@ PyMethodDef py_volume_methods[] = {
      PY_DOC("remove_many($self, directory, names, /)",
             "Removes files in one go; returns how many.\n\nAn exception has their number as "
             "`done`.")},
+    {"get_vendor_entries", py_path_get_extras, METH_O,
+     PY_DOC("get_vendor_entries($self, path, /)",
+            "The benign secondary entries of a file: a list of (32 bytes, data or None).")},
+    {"set_vendor_entries", PY_METHOD(py_path_set_extras), FAST,
+     PY_DOC("set_vendor_entries($self, path, entries, /)",
+            "Replaces them; clusters are taken for the data.")},
     {"open_file", PY_METHOD(py_path_open), FAST,
      PY_DOC("open_file($self, path, flags, /)", "Opens a file by OPEN_ flags: a Handle.")},
     {"statfs", volume_statfs_method, METH_NOARGS,

@@ -39,8 +39,10 @@ typedef PyObject *py_fast_method(PyObject *op, PyObject *const *args, Py_ssize_t
 typedef PyObject *py_keyword_method(PyObject *op, PyObject *const *args, Py_ssize_t n,
                                     PyObject *keywords);
 py_path_method py_path_stat, py_path_kind, py_path_mkdir, py_path_rmdir, py_path_unlink,
-    py_path_extents, py_path_stored_name, py_path_listdir;
-py_fast_method py_path_scandir, py_path_create_many, py_path_remove_many, py_path_open;
+    py_path_extents, py_path_stored_name, py_path_listdir,
+    py_path_get_extras; /* the extras: volume_extras.c */
+py_fast_method py_path_scandir, py_path_create_many, py_path_remove_many, py_path_open,
+    py_path_set_extras;
 py_keyword_method py_path_rename, py_path_touch, py_path_setattr, py_path_truncate,
     py_path_fallocate;
 
