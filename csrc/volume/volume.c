@@ -262,7 +262,7 @@ int volume_open(struct device *d, const char *fs, const struct volume_options *o
     *out = NULL;
     base_error_clear(e);
     if (o->writable && o->use_backup)
-        return base_bad_argument(e, "backup", "a backup boot region is for reading only");
+        return base_bad_argument(e, "use_backup", "a backup boot region is for reading only");
     if (o->writable && (d->flags & DEVICE_READONLY))
         return -EROFS;
     struct volume *v = volume_new(d, o);
