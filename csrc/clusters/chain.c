@@ -215,9 +215,16 @@ int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t
                           enum cache_tier link_tier, const char *what)
 {
     int rc = clusters_chain_measure(h, c, h->count, what);
-    uint32_t old = c->count, last;
+    uint32_t old = c->count, last = 0;
     /* The old way of FAT drivers, kept for comparison: a step for each cluster. */
     bool one_by_one = !h->volume->policy.preallocate && !h->plain_runs;
+    if (rc == 0) {
+        rc = last_cluster(h, c, &last, what);
+    }
+    if (rc == 0 && clusters_cut_pending(h, last)) {
+        /* The old tail behind it is still what the entry on the device counts on. */
+        rc = clusters_commit(h);
+    }
     while (rc == 0 && need > 0) {
         uint32_t first, got;
         if ((rc = last_cluster(h, c, &last, what)) < 0) {

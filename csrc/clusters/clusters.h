@@ -155,6 +155,7 @@ int clusters_free_later(struct clusters *h, uint32_t first,
                         uint32_t count); /* with the next commit */
 int clusters_free_now(struct clusters *h, uint32_t first, uint32_t count);
 int clusters_cut_later(struct clusters *h, uint32_t cluster, uint32_t old_next);
+bool clusters_cut_pending(const struct clusters *h, uint32_t cluster);
 int clusters_apply_pending(struct clusters *h); /* frees what was pending if its epoch has passed */
 int clusters_commit(struct clusters *h); /* commits everything, then frees what was pending */
 int clusters_trim(struct clusters *h, uint64_t min_length, uint64_t *trimmed);
@@ -194,7 +195,6 @@ struct clusters_node {
     struct clusters_chain chain;
     uint64_t reserved; /* clusters in chain beyond size, kept for later writes (keep_size) */
     bool pinned;       /* reserved clusters without a handle: in clusters.pins until a clean sync */
-    uint64_t epoch_cut; /* cache epoch + 1 in which clusters were cut from its FAT chain; 0: none */
     /* directories */
     uint64_t region; /* byte offset of a directory that is no chain (FAT12/16 root); 0: a chain */
     struct names_dir *names;

@@ -95,13 +95,6 @@ static int want_clusters(struct clusters_node *n, uint64_t clusters)
     if (clusters - n->chain.count > h->count) {
         return -ENOSPC;
     }
-    if (n->epoch_cut == cache_epoch(h->volume->cache) + 1) {
-        /* The old tail of its FAT chain is still what the device's entry counts on. */
-        int rc = clusters_commit(h);
-        if (rc < 0) {
-            return rc;
-        }
-    }
     return clusters_chain_extend(h, &n->chain, (uint32_t)(clusters - n->chain.count), CACHE_CHAIN,
                                  clusters_owner(n));
 }
@@ -242,7 +235,6 @@ int clusters_resize(struct volume_node *node, uint64_t size)
         return rc;
     }
     uint64_t keep = clusters_for(h, size);
-    bool fat_chain = n->chain.first != 0 && !n->chain.contiguous;
     rc = clusters_chain_cut(h, &n->chain, (uint32_t)keep, false, clusters_owner(n));
     if (rc < 0) {
         return rc;
@@ -255,9 +247,6 @@ int clusters_resize(struct volume_node *node, uint64_t size)
      * it. */
     rc = node->volume->driver->write_node(node);
     h->pending_epoch = cache_epoch(node->volume->cache);
-    if (fat_chain) {
-        n->epoch_cut = h->pending_epoch + 1;
-    }
     return rc;
 }
 

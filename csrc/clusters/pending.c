@@ -47,6 +47,11 @@ int clusters_free_later(struct clusters *h, uint32_t first, uint32_t count)
 
 int clusters_cut_later(struct clusters *h, uint32_t cluster, uint32_t old_next)
 {
+    int rc = clusters_apply_pending(h); /* those before, whose epoch may have passed */
+    if (rc < 0) {
+        return rc;
+    }
+    h->pending_epoch = cache_epoch(h->volume->cache);
     if (h->cuts_n == h->cuts_cap) {
         size_t cap = h->cuts_cap ? h->cuts_cap * 2 : 16;
         struct clusters_cut *v = realloc(h->cuts, cap * sizeof *v);
@@ -58,6 +63,16 @@ int clusters_cut_later(struct clusters *h, uint32_t cluster, uint32_t old_next)
     }
     h->cuts[h->cuts_n++] = (struct clusters_cut){cluster, old_next};
     return 0;
+}
+
+bool clusters_cut_pending(const struct clusters *h, uint32_t cluster)
+{
+    for (size_t i = 0; i < h->cuts_n; i++) {
+        if (h->cuts[i].cluster == cluster) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int apply(struct clusters *h)

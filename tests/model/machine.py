@@ -77,7 +77,7 @@ class VolumeMachine(RuleBasedStateMachine):
             pass
         self.label = options["label"]
         raw = self.raw()
-        assert raw.violations == []
+        assert raw.violations == [], list(map(str, raw.violations))
         self.cluster = raw.cluster_size
         self.model = Model(raw.fold)
         self.mount(policy, sync, 0)
@@ -142,7 +142,8 @@ class VolumeMachine(RuleBasedStateMachine):
         forgiven = {"dirty", "percent"} if self.was_marked else set()
         if self.may_leak:
             forgiven |= LEAKS
-        assert [v for v in raw.violations if v.kind not in forgiven] == []
+        wrong = [str(v) for v in raw.violations if v.kind not in forgiven]
+        assert wrong == [], wrong
         assert raw.dirty == self.was_marked
         assert raw.label == self.label
         nodes = {node.path: node for node in self.model.nodes()}
@@ -718,7 +719,8 @@ class VolumeMachine(RuleBasedStateMachine):
         self.vol.sync()
         raw = self.raw()
         forgiven = {"dirty", "percent"} | LEAKS
-        assert [v for v in raw.violations if v.kind not in forgiven] == []
+        wrong = [str(v) for v in raw.violations if v.kind not in forgiven]
+        assert wrong == [], wrong
         for node in self.model.files():
             assert raw.tree[node.path].data == node.data
 

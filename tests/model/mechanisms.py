@@ -279,7 +279,8 @@ class MechanismMachine(RuleBasedStateMachine):
         self.vol.close()
         raw = self.raw_device()
         forgiven = FORGIVEN if self.leaky else set()
-        assert [v for v in raw.violations if v.kind not in forgiven] == []
+        wrong = [str(v) for v in raw.violations if v.kind not in forgiven]
+        assert wrong == [], wrong
         self.compare_names(raw)
 
     def raw_device(self) -> Any:
@@ -312,7 +313,7 @@ class MechanismMachine(RuleBasedStateMachine):
         """Listing, present names and absent ones, each with its place."""
         assert self.vol is not None
         wrong = [v for v in raw.violations if v.kind not in FORGIVEN]
-        assert wrong == []
+        assert wrong == [], list(map(str, wrong))
         self.compare_names(raw)
         for directory in DIRECTORIES:
             names = raw.children[directory]

@@ -304,16 +304,23 @@ class _Reader:
                 self.bad("first cluster", path, f"{first} of nothing")
             return []
         found: list[int] = []
+        seen: set[int] = set()
+        crossed = False
         at = first
         while wanted is None or len(found) < wanted:
             if not self.is_cluster(at):
                 kind = "chain short" if found else "first cluster"
                 self.bad(kind, path, f"{at:#x} after {len(found)} of {wanted} clusters")
                 return found
-            if at in self.owner:
-                self.bad("cross link", path, f"cluster {at} is of {self.owner[at]}, too")
+            other = self.owner.setdefault(at, path)
+            if other != path:
+                if not crossed:
+                    self.bad("cross link", path, f"cluster {at} is of {other}, too")
+                crossed = True
+            if at in seen:
+                self.bad("loop", path, f"cluster {at} comes again")
                 return found
-            self.owner[at] = path
+            seen.add(at)
             found.append(at)
             if contiguous:
                 at += 1
@@ -435,13 +442,14 @@ class _Reader:
         """An entry set; None when it is no whole set."""
         raw = data[index * 32 : (index + count) * 32]
         if len(raw) < count * 32 or count < 3:
-            self.bad("broken set", where, f"{count} entries")
+            self.bad("broken set", where, f"{count} entries {self._crossing(index, count)}")
             return None
         if rotate_sum16(raw, (2, 3)) != struct.unpack_from("<H", raw, 2)[0]:
-            self.bad("set checksum", where)
+            self.bad("set checksum", where, self._crossing(index, count))
             return None
         if raw[32] != STREAM:
-            self.bad("broken set", where, f"type {raw[32]:#x} where the stream should be")
+            detail = f"type {raw[32]:#x} where the stream should be {self._crossing(index, count)}"
+            self.bad("broken set", where, detail)
             return None
         attributes, created, modified, accessed = struct.unpack_from("<HxxIII", raw, 4)
         flags, length, name_hash = struct.unpack_from("<BxBH", raw, 33)
@@ -451,7 +459,8 @@ class _Reader:
         benign = types[name_entries:]
         whole = length and types[:name_entries] == [NAME] * name_entries
         if not whole or any(t & 0xE0 != 0xE0 for t in benign):
-            self.bad("broken set", where, f"{length} units, types {[hex(t) for t in types]}")
+            detail = f"{length} units, types {[hex(t) for t in types]} {self._crossing(index, count)}"
+            self.bad("broken set", where, detail)
             return None
         text = b"".join(raw[(2 + k) * 32 + 2 : (3 + k) * 32] for k in range(name_entries))
         units = struct.unpack(f"<{length}H", text[: 2 * length])
@@ -472,6 +481,11 @@ class _Reader:
         self._stream(entry, flags)
         self._vendors(entry, raw[(2 + name_entries) * 32 :])
         return entry
+
+    def _crossing(self, index: int, count: int) -> str:
+        """Whether a set lies in several sectors, and so can't be written at once."""
+        per_sector = self.volume.sector_size // 32
+        return "(crosses sectors)" if index % per_sector + count > per_sector else ""
 
     def _names(self, entry: RawEntry, units: tuple[int, ...], name_hash: int) -> None:
         right = _name_hash(units, self.table)

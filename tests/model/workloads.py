@@ -1,0 +1,105 @@
+"""Short workloads for sweeps of failures and power cuts."""
+
+from __future__ import annotations
+
+from model import crash
+from model.crash import Plan, Step
+
+
+def _text(letter: str, n: int) -> bytes:
+    return (letter.encode() * 7 + b"%d " % n) * (n // 8 + 1)
+
+
+def _sized(letter: str, n: int) -> bytes:
+    return _text(letter, n)[:n]
+
+
+def creating() -> list[Step]:
+    """Directories that grow, names that cross sectors and clusters."""
+    names = [f"file {i:02} {'n' * (i * 9 % 80)}" for i in range(12)]
+    return [
+        crash.mkdir("/d"),
+        crash.create_many("/d", names[:6]),
+        crash.sync(),
+        crash.create_many("/d", names[6:]),
+        crash.mkdir("/d/sub"),
+        crash.touch("/d/sub/x"),
+        crash.write("/d/sub/y", _sized("y", 700)),
+        crash.sync(),
+        crash.create_many("/", [f"root {i:02} {'r' * 30}" for i in range(6)]),
+    ]
+
+
+def writing() -> list[Step]:
+    """Content: grown, in pieces, cut, overwritten; chains that become fragmented."""
+    return [
+        crash.write("/a", _sized("a", 1300)),
+        crash.write("/b", _sized("b", 400)),
+        crash.sync(),
+        crash.append("/a", _sized("A", 900)),
+        crash.append("/b", _sized("B", 1500)),
+        crash.append("/a", _sized("c", 1100)),
+        crash.sync(),
+        crash.truncate("/a", 700),
+        crash.write("/c", _sized("C", 2500)),
+        crash.append("/a", _sized("d", 1500)),
+        crash.sync(),
+        crash.overwrite("/b", 300, _sized("o", 900)),
+        crash.truncate("/c", 5000),
+        crash.overwrite("/c", 4000, _sized("g", 300)),
+        crash.write("/b", _sized("n", 600)),
+    ]
+
+
+def renaming() -> list[Step]:
+    """Within a directory, across, over another file, of case only, whole directories."""
+    return [
+        crash.mkdir("/d"),
+        crash.mkdir("/e"),
+        crash.write("/d/one", _sized("1", 900)),
+        crash.write("/e/two", _sized("2", 900)),
+        crash.write("/three " + "3" * 40, _sized("3", 600)),
+        crash.sync(),
+        crash.rename("/d/one", "/d/eins"),
+        crash.rename("/e/two", "/d/zwei " + "z" * 60),
+        crash.sync(),
+        crash.rename("/d/eins", "/three " + "3" * 40),
+        crash.sync(),
+        crash.rename("/three " + "3" * 40, "/THREE " + "3" * 40),
+        crash.rename("/d", "/e/d"),
+        crash.touch("/d"),
+    ]
+
+
+def deleting() -> list[Step]:
+    """What is freed is used again at once."""
+    names = [f"f{i}" for i in range(10)]
+    return [
+        crash.mkdir("/d"),
+        crash.create_many("/d", names),
+        crash.write("/big", _sized("x", 4000)),
+        crash.write("/d/f3", _sized("3", 600)),
+        crash.sync(),
+        crash.unlink("/big"),
+        crash.write("/new", _sized("N", 3000)),
+        crash.remove_many("/d", names[:5]),
+        crash.write("/d/f9", _sized("9", 800)),
+        crash.sync(),
+        crash.remove_many("/d", names[5:]),
+        crash.rmdir("/d"),
+        crash.mkdir("/d"),
+        crash.write("/d/again", _sized("d", 600)),
+    ]
+
+
+WORKLOADS = {
+    "creating": creating,
+    "writing": writing,
+    "renaming": renaming,
+    "deleting": deleting,
+}
+
+
+def plan_of(name: str) -> Plan:
+    """A workload by its name."""
+    return Plan(WORKLOADS[name]())

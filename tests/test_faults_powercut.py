@@ -1,0 +1,166 @@
+"""Power cuts at every write: at worst the device has space that nobody owns and the dirty mark.
+
+A recorder logs what a workload writes. The device is then rebuilt as of every point of the log, with
+the last write torn, and with writes since the last flush lost in any order, as a disk's own cache
+may lose them; an independent reader says what is on it.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from model.crash import AT_WORST, Plan, judge
+from model.profiles import profile_name
+from model.rawexfat import read_image
+from model.workloads import WORKLOADS, plan_of
+
+import pyexfat as px
+
+SIZE = 1 << 20
+SHUFFLES = {"dev": 3, "ci": 6, "soak": 60}.get(profile_name(), 1)
+
+
+@dataclass
+class Recorded:
+    """What a workload wrote, and where in the log each step ended."""
+
+    plan: Plan
+    base: bytes
+    log: list[Any]  # (kind, offset, length, data)
+    ends: list[int]
+
+    def position(self, count: int, sync_mode: str) -> tuple[int, int, int]:
+        """(last durable step, step that wrote last, last step whose names are durable) at a prefix."""
+        current = bisect_left(self.ends, count)
+        durable = names = -1
+        for i in range(bisect_right(self.ends, count)):  # those that have returned
+            step = self.plan.steps[i]
+            if step.syncs or sync_mode == "sync":
+                durable = names = i
+            elif sync_mode == "dirsync" and step.names:
+                names = i
+        return durable, current, names
+
+
+def record(workload: str, policy: dict[str, Any], sync_mode: str, fats: int) -> Recorded:
+    """Runs the workload on a recorder."""
+    plan = plan_of(workload)
+    with px.Device.memory(SIZE) as device:
+        px.format(device, cluster_size=512, fats=fats).close()
+        base = device.pread(SIZE, 0)
+        recorder = device.record()
+        ends = []
+        with px.open(recorder, "r+", sync=sync_mode, policy=policy) as vol:
+            for step in plan.steps:
+                step.call(vol)
+                ends.append(len(recorder))
+        log = []
+        for i in range(len(recorder)):
+            entry = recorder.entry(i)
+            data = recorder.data(i) if entry.kind == "write" else bytes(entry.length)
+            log.append((entry.kind, entry.offset, entry.length, data))
+        assert bytes(device.pread(SIZE, 0)) == bytes(apply(base, log))
+        recorder.close()
+    return Recorded(plan, base, log, ends)
+
+
+def apply(image: bytes | bytearray, entries: list[Any]) -> bytearray:
+    """The image after these writes."""
+    out = bytearray(image)
+    for kind, offset, length, data in entries:
+        if kind in ("write", "zero"):
+            out[offset : offset + length] = data
+    return out
+
+
+def check(recorded: Recorded, image: bytes | bytearray, count: int, sync_mode: str, what: str) -> None:
+    """One state of the device."""
+    durable, current, names = recorded.position(count, sync_mode)
+    raw = read_image(image)
+    wrong = judge(recorded.plan, raw, durable, current, names)
+    under_way = [s.text for s in recorded.plan.steps[durable + 1 : current + 1]]
+    assert wrong == [], f"{what} {count}/{len(recorded.log)} in {under_way}: {wrong}"
+
+
+POLICIES = {
+    "ours": {},
+    "before": px.Policy.before().as_dict(),
+    "no memory": {"memory_budget": 0},
+}
+MODES = [
+    ("lazy", "ours", 1),
+    ("lazy", "ours", 2),
+    ("lazy", "before", 1),
+    ("lazy", "no memory", 1),
+    ("dirsync", "ours", 1),
+    ("sync", "ours", 1),
+]
+
+
+@pytest.fixture(params=[(w, *m) for w in WORKLOADS for m in MODES], ids=lambda p: "-".join(map(str, p)))
+def recorded(request: pytest.FixtureRequest) -> tuple[Recorded, str]:
+    """A workload's log in one mode."""
+    workload, sync_mode, policy, fats = request.param
+    return record(workload, POLICIES[policy], sync_mode, fats), sync_mode
+
+
+def test_after_every_write(recorded: tuple[Recorded, str]) -> None:
+    """The device is cut between two writes."""
+    work, sync_mode = recorded
+    image = bytearray(work.base)
+    check(work, image, 0, sync_mode, "cut")
+    for count, entry in enumerate(work.log, 1):
+        image = apply(image, [entry])
+        if entry[0] != "flush":
+            check(work, image, count, sync_mode, "cut")
+    final = read_image(image)
+    assert final.violations == []
+    assert {p: None if e.is_dir else e.data for p, e in final.tree.items() if p != "/"} == work.plan.end
+
+
+def test_writes_since_the_last_flush_in_any_order(recorded: tuple[Recorded, str]) -> None:
+    """Some of them are lost, the others are there."""
+    work, sync_mode = recorded
+    rng = random.Random(1)
+    image, window, start = bytearray(work.base), [], 0
+    for count, entry in enumerate(work.log, 1):
+        if entry[0] != "flush":
+            window.append(entry)
+            continue
+        for _ in range(SHUFFLES if len(window) > 1 else 0):
+            kept = [e for e in window if rng.random() < 0.5]
+            # Before the flush has returned nothing that was written since the last one is durable.
+            what = f"some lost from {start} on,"
+            check(work, apply(image, kept), count - 1, sync_mode, what)
+        image = apply(image, window)
+        window, start = [], count
+
+
+def test_reopened_after_a_cut(recorded: tuple[Recorded, str]) -> None:
+    """A volume that was cut off opens, says that it is dirty, and can be worked with."""
+    work, _ = recorded
+    image = bytearray(work.base)
+    step = max(1, len(work.log) // 12)
+    for count, entry in enumerate(work.log, 1):
+        image = apply(image, [entry])
+        if count % step:
+            continue
+        raw = read_image(image)
+        if raw.kinds() - AT_WORST:
+            continue  # both names of a rename: nothing for a volume to repair by itself
+        again = bytearray(image)
+        with px.open(again, "r+") as vol:
+            assert vol.was_dirty == raw.dirty
+            vol.write_bytes("/after the cut", b"works" * 300)
+            for path, entry_found in raw.tree.items():
+                if not entry_found.is_dir:
+                    assert vol.read_bytes(path) == entry_found.data
+                    vol.unlink(path)
+        after = read_image(again)
+        assert after.kinds() <= AT_WORST
+        assert after.dirty == raw.dirty
+        assert after.tree["/after the cut"].data == b"works" * 300
