@@ -36,14 +36,13 @@ int fat_boot_read(struct device *d, bool backup, struct fat_geometry *g, struct 
 
 /* ---- code page (codepage.c) ---- */
 struct fat_codepage;
-/* table: 65,536 UTF-16 units: index < 256 a single byte, lead << 8 | trail a pair; 0xFFFF:
- * unmapped. NULL: 437. */
-int fat_codepage_new(const uint16_t *table, struct fat_codepage **out);
+/* NULL: 437. The table is copied. */
+int fat_codepage_new(const struct volume_codepage *table, struct fat_codepage **out);
 void fat_codepage_delete(struct fat_codepage *c);
 /* n bytes of an 8.3 part to UTF-16; unmapped bytes become U+FFFD. Returns units written (<= n). */
 uint32_t fat_codepage_decode(const struct fat_codepage *c, const uint8_t *s, uint32_t n,
                              uint16_t *out);
-/* One unit to 1 or 2 bytes; 0: it has none. */
+/* One unit to 1 or 2 bytes, which decode to this unit again; 0: it has none. */
 uint32_t fat_codepage_encode(const struct fat_codepage *c, uint16_t unit, uint8_t out[2]);
 
 struct fat {

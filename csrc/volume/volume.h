@@ -198,6 +198,15 @@ struct volume_driver {
 };
 extern const struct volume_driver exfat_driver;
 
+/* A code page, for the short names and labels of FAT. A code is a byte, or lead << 8 | trail. */
+#define VOLUME_CODEPAGE_CODES 65536u
+#define VOLUME_CODEPAGE_UNMAPPED 0xFFFFu
+struct volume_codepage {
+    uint16_t unit[VOLUME_CODEPAGE_CODES]; /* UTF-16 unit of each code */
+    /* Code that is written for a unit, where several mean it; 0: the lowest. */
+    uint16_t preferred[VOLUME_CODEPAGE_CODES];
+};
+
 struct volume_options {
     bool writable;
     bool use_backup; /* read-only, from the backup boot region */
