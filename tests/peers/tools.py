@@ -18,14 +18,14 @@ KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 def run(
     *command: str | Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end; ``env`` comes on top of ours."""
+    """Runs a program to its end; ``env`` comes on top of ours, but for a sanitizer's runtime."""
     return subprocess.run(
         [*map(str, command)],
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
-        env=None if env is None else {**os.environ, **env},
+        env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | (env or {}),
     )
 
 
