@@ -92,14 +92,37 @@ def deleting() -> list[Step]:
     ]
 
 
+def updating(names: list[str]) -> list[Step]:
+    """Sizes and times of files that are on the device already."""
+    return [
+        *(crash.write(name, _sized("u", 100 + 90 * i)) for i, name in enumerate(names)),
+        crash.sync(),
+        *(crash.append(name, _sized("v", 600)) for name in names),
+        crash.sync(),
+        *(crash.truncate(name, 50) for name in names[::2]),
+        crash.sync(),
+    ]
+
+
+def updating_plain() -> list[Step]:
+    """Names may lie across sectors, but what is updated does not: File and Stream Extension."""
+    return updating([f"/u{i} {'u' * (i * 5 % 40)}" for i in range(12)])
+
+
+def updating_across() -> list[Step]:
+    """Sets of three from entry 3 on: the sixth has its File entry at the end of a sector."""
+    return updating([f"/u{i}" for i in range(7)])
+
+
 WORKLOADS = {
     "creating": creating,
     "writing": writing,
     "renaming": renaming,
     "deleting": deleting,
+    "updating": updating_plain,
 }
 
 
 def plan_of(name: str) -> Plan:
     """A workload by its name."""
-    return Plan(WORKLOADS[name]())
+    return Plan({**WORKLOADS, "updating across": updating_across}[name]())
