@@ -72,12 +72,14 @@ struct clusters {
     bool valid_lengths;     /* what was never written reads as zeros (ValidDataLength); else zeros
                                are written */
     bool sized_directories; /* a directory's entry says its length, so its chain may grow first */
-    const char *map_name;   /* "allocation bitmap", "FAT" */
+    bool local_stamps; /* time stamps are in local time and say no offset; coarser than exFAT's */
+    const char *map_name; /* "allocation bitmap", "FAT" */
     /* free space */
     bool changed; /* clusters were taken or freed since the clean mark */
     bool free_known;
     uint32_t free_clusters; /* when free_known: without those pending */
-    uint32_t next_free;     /* no free cluster below it */
+    uint32_t next_free;     /* no free cluster below it, unless guessed */
+    bool guessed;           /* next_free is what the volume said: there may be free ones below */
     uint32_t *block_free; /* free clusters in each part of 32,768 bits, UINT32_MAX: not known; NULL:
                              not made yet */
     struct clusters_pending *pending;
@@ -176,6 +178,11 @@ int64_t clusters_stamp_ns(const struct clusters_stamp *s, int16_t default_offset
 /* Clamps to 1980-01-01 … 2107-12-31 and rounds down to 10 ms (access: 2 s). */
 struct clusters_stamp clusters_stamp_make(int64_t ns, int16_t offset_minutes, bool access);
 
+enum clusters_stamp_kind { CLUSTERS_CREATED, CLUSTERS_MODIFIED, CLUSTERS_ACCESSED };
+/* As the volume stores it: in its zone, as fine as its format can. */
+struct clusters_stamp clusters_stamp_for(const struct volume *v, int64_t ns,
+                                         enum clusters_stamp_kind kind);
+
 /* ---- nodes (node.c) ---- */
 struct clusters_hint {
     bool valid;
@@ -215,6 +222,14 @@ void clusters_node_destroy(struct clusters_node *n);
 /* index is set; dir NULL: the root. */
 int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum volume_kind kind);
 uint64_t clusters_node_key(uint64_t entry_offset);
+/* The node of the set at index in dir: the one in memory, or a new one that load() fills in.
+ * -EUCLEAN for a directory that contains itself. */
+int clusters_node_get(struct clusters_node *dir, uint32_t index,
+                      int (*load)(const void *set, struct clusters_node *n), const void *set,
+                      struct clusters_node **out);
+void clusters_stamp_all(struct clusters_node *n);   /* created, modified, accessed: now */
+void clusters_touch_dir(struct clusters_node *dir); /* modified now; written with the next sync */
+int clusters_setattr(struct volume_node *node, const struct volume_setattr *how);
 int clusters_stat(struct volume_node *node, struct volume_stat *out);
 void clusters_stat_node(const struct clusters_node *node, uint64_t entry_offset,
                         struct volume_stat *out);
@@ -297,5 +312,10 @@ void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot 
                           uint32_t need); /* the set is written */
 void clusters_slot_cancel(struct clusters_node *dir, const struct clusters_slot *slot);
 void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t count);
+/* The set with these name hashes is in place, or was erased: slot, hint and tables follow. */
+void clusters_set_written(struct clusters_node *dir, const struct clusters_slot *slot,
+                          uint32_t need, const uint64_t *hashes, unsigned n);
+void clusters_set_erased(struct clusters_node *dir, uint32_t index, uint32_t count,
+                         const uint64_t *hashes, unsigned n);
 
 #endif

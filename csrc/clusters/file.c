@@ -111,7 +111,7 @@ static void set_size(struct clusters_node *n, uint64_t size)
 static void touched(struct clusters_node *n)
 {
     struct volume *v = n->base.volume;
-    n->modified = clusters_stamp_make(v->env->now(v->env), v->utc_offset, false);
+    n->modified = clusters_stamp_for(v, v->env->now(v->env), CLUSTERS_MODIFIED);
     n->attributes |= VOLUME_ARCHIVE;
     volume_node_mark_dirty(&n->base);
 }

@@ -60,6 +60,115 @@ int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum
     return rc;
 }
 
+struct clusters_stamp clusters_stamp_for(const struct volume *v, int64_t ns,
+                                         enum clusters_stamp_kind kind)
+{
+    struct clusters_stamp s = clusters_stamp_make(ns, v->utc_offset, kind == CLUSTERS_ACCESSED);
+    if (clusters_of(v)->local_stamps) {
+        s.offset = 0;
+        s.ten_ms = kind == CLUSTERS_CREATED ? s.ten_ms : 0;
+        s.raw &= kind == CLUSTERS_ACCESSED ? 0xFFFF0000u : 0xFFFFFFFFu;
+    }
+    return s;
+}
+
+void clusters_stamp_all(struct clusters_node *n)
+{
+    struct volume *v = n->base.volume;
+    int64_t now = v->env->now(v->env);
+    n->created = clusters_stamp_for(v, now, CLUSTERS_CREATED);
+    n->modified = clusters_stamp_for(v, now, CLUSTERS_MODIFIED);
+    n->accessed = clusters_stamp_for(v, now, CLUSTERS_ACCESSED);
+}
+
+void clusters_touch_dir(struct clusters_node *dir)
+{
+    struct volume *v = dir->base.volume;
+    if (!clusters_is_root(dir)) {
+        dir->modified = clusters_stamp_for(v, v->env->now(v->env), CLUSTERS_MODIFIED);
+        volume_node_mark_touched(&dir->base);
+    }
+}
+
+/* A directory whose clusters are those of one above it would be a loop. */
+static int check_loop(const struct clusters_node *n, const struct clusters_node *dir)
+{
+    for (const struct volume_node *up = &dir->base; n->chain.first != 0 && up; up = up->parent) {
+        const struct clusters_node *above = (const struct clusters_node *)up;
+        if (above->chain.first == n->chain.first) {
+            uint64_t offset = 0;
+            uint32_t piece;
+            (void)clusters_dir_find((struct clusters_node *)dir, n->index, &offset, &piece);
+            return base_damage(n->base.volume->error, "directory", offset, "FirstCluster",
+                               n->chain.first, 0, "a directory that contains itself");
+        }
+    }
+    return 0;
+}
+
+int clusters_node_get(struct clusters_node *dir, uint32_t index,
+                      int (*load)(const void *set, struct clusters_node *n), const void *set,
+                      struct clusters_node **out)
+{
+    struct volume *v = dir->base.volume;
+    uint64_t offset;
+    uint32_t piece;
+    int rc = clusters_dir_find(dir, index, &offset, &piece);
+    if (rc < 0) {
+        return rc;
+    }
+    struct volume_node *known = volume_node_find(v, clusters_node_key(offset));
+    if (known) {
+        *out = clusters_node_of(known);
+        return 0;
+    }
+    struct clusters_node *n;
+    if ((rc = clusters_node_new(v, &n)) < 0) {
+        return rc;
+    }
+    rc = load(set, n);
+    bool directory = (n->attributes & VOLUME_ATTR_DIRECTORY) != 0;
+    if (rc == 0 && directory) {
+        rc = check_loop(n, dir);
+    }
+    if (rc == 0) {
+        rc = clusters_node_enter(n, dir, directory ? VOLUME_DIRECTORY : VOLUME_FILE);
+    }
+    if (rc < 0) {
+        clusters_node_destroy(n);
+        return rc;
+    }
+    *out = n;
+    return 0;
+}
+
+int clusters_setattr(struct volume_node *node, const struct volume_setattr *how)
+{
+    struct clusters_node *n = clusters_node_of(node);
+    struct volume *v = node->volume;
+    if (clusters_is_root(n)) {
+        return -EPERM; /* no entry to write to */
+    }
+    int rc = clusters_of(v)->ops->mark_dirty(clusters_of(v));
+    if (rc < 0) {
+        return rc;
+    }
+    if (how->mask & VOLUME_SET_CREATED) {
+        n->created = clusters_stamp_for(v, how->created, CLUSTERS_CREATED);
+    }
+    if (how->mask & VOLUME_SET_MODIFIED) {
+        n->modified = clusters_stamp_for(v, how->modified, CLUSTERS_MODIFIED);
+    }
+    if (how->mask & VOLUME_SET_ACCESSED) {
+        n->accessed = clusters_stamp_for(v, how->accessed, CLUSTERS_ACCESSED);
+    }
+    if (how->mask & VOLUME_SET_ATTRIBUTES) {
+        uint32_t kept = n->attributes & ~(uint32_t)VOLUME_SETTABLE_ATTRIBUTES;
+        n->attributes = (uint16_t)(kept | (how->attributes & VOLUME_SETTABLE_ATTRIBUTES));
+    }
+    return v->driver->write_node(node);
+}
+
 int clusters_drop_reserved(struct clusters_node *n)
 {
     struct clusters *h = clusters_of(n->base.volume);
@@ -168,6 +277,9 @@ int clusters_stat(struct volume_node *node, struct volume_stat *out)
     }
     if (!node->unlinked) {
         rc = clusters_dir_find(clusters_node_of(node->parent), n->index, &offset, &piece);
+    }
+    if (rc == 0 && node->kind == VOLUME_DIRECTORY) {
+        rc = clusters_dir_entries(n, &entries); /* where its entry does not say the size */
     }
     clusters_stat_node(n, offset, out);
     return rc;

@@ -222,3 +222,23 @@ void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t cou
         dir->base.volume->counters.hint_drops++;
     }
 }
+
+void clusters_set_written(struct clusters_node *dir, const struct clusters_slot *slot,
+                          uint32_t need, const uint64_t *hashes, unsigned n)
+{
+    uint32_t total = 0;
+    clusters_slot_commit(dir, slot, need);
+    (void)clusters_dir_entries(dir, &total);
+    for (unsigned i = 0; i < n; i++) {
+        names_added(dir->names, hashes[i], slot->index, total);
+    }
+}
+
+void clusters_set_erased(struct clusters_node *dir, uint32_t index, uint32_t count,
+                         const uint64_t *hashes, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        names_removed(dir->names, hashes[i], index);
+    }
+    clusters_slot_freed(dir, index, count);
+}

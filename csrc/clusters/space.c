@@ -223,6 +223,11 @@ static int search(struct clusters *h, uint32_t want, uint32_t *first, uint32_t *
         }
         bit = used_bit;
     }
+    if (best < want && h->guessed) {
+        h->guessed = false;
+        h->next_free = CLUSTERS_FIRST;
+        return search(h, want, first, got);
+    }
     *first = best_bit + CLUSTERS_FIRST;
     *got = best;
     return 0;

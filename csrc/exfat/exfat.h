@@ -179,7 +179,6 @@ bool exfat_set_in_one_sector(const struct exfat *x, const struct exfat_set *set)
 int exfat_free_allocations(struct exfat *x, const struct exfat_set *set);
 int exfat_get_extras(struct volume_node *node, struct volume_extras *out);
 int exfat_set_extras(struct volume_node *node, const struct volume_extras *in);
-int exfat_setattr(struct volume_node *node, const struct volume_setattr *how);
 int exfat_name_of(struct volume_node *node, char *buffer, size_t cap);
 /* ---- mount.c, label.c ---- */
 int exfat_mount(struct volume *v);

@@ -439,8 +439,7 @@ static int write_upcase(struct job *j)
     for (uint32_t i = 0; i < BASE_UPCASE_BYTES / 2; i++) {
         base_put_le16(j->buffer + 2 * i, base_upcase_table[i]);
     }
-    return put(j, cluster_at(&j->l, j->l.upcase_cluster), BASE_UPCASE_BYTES,
-               DEVICE_UPCASE);
+    return put(j, cluster_at(&j->l, j->l.upcase_cluster), BASE_UPCASE_BYTES, DEVICE_UPCASE);
 }
 
 static void put_allocation(uint8_t *entry, uint8_t type, uint32_t cluster, uint64_t length)

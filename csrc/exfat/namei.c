@@ -25,14 +25,6 @@ int exfat_lookup(struct volume_node *dir, const char *s, size_t n, struct volume
     return rc;
 }
 
-static void stamp_all(struct clusters_node *n)
-{
-    struct volume *v = n->base.volume;
-    int64_t now = v->env->now(v->env);
-    n->created = n->modified = clusters_stamp_make(now, v->utc_offset, false);
-    n->accessed = clusters_stamp_make(now, v->utc_offset, true);
-}
-
 static uint32_t dir_entries_or_zero(struct clusters_node *dir)
 {
     uint32_t total = 0;
@@ -54,8 +46,7 @@ static int insert_set(struct clusters_node *dir, struct exfat_set *set,
         exfat_set_revoke(set, CACHE_ENTRY);
         clusters_slot_cancel(dir, slot);
     } else {
-        clusters_slot_commit(dir, slot, set->count);
-        names_added(dir->names, name->hash, slot->index, dir_entries_or_zero(dir));
+        clusters_set_written(dir, slot, set->count, &name->hash, 1);
     }
     names_dir_unuse(dir->names);
     return rc;
@@ -94,7 +85,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     }
     n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
     n->attributes |= kind == VOLUME_DIRECTORY ? VOLUME_ATTR_DIRECTORY : VOLUME_ARCHIVE;
-    stamp_all(n);
+    clusters_stamp_all(n);
     /* First what can fail without a trace, so that a full volume leaves everything as it was. */
     if ((kind == VOLUME_DIRECTORY && (rc = first_cluster(n)) < 0) ||
         (rc = clusters_slot_find(d, entries_of(&name), &slot)) < 0) {
@@ -108,8 +99,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     }
     if ((rc = clusters_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
         exfat_set_revoke(&set, CACHE_ENTRY);
-        names_removed(d->names, name.hash, n->index);
-        clusters_slot_freed(d, n->index, n->entries);
+        clusters_set_erased(d, n->index, n->entries, &name.hash, 1);
         goto out;
     }
     *out = &n->base;
@@ -148,8 +138,7 @@ static int erase_entry(struct clusters_node *n, const struct exfat_set *set,
     if (rc < 0) {
         names_uncertain(dir->names);
     } else {
-        names_removed(dir->names, name->hash, set->index);
-        clusters_slot_freed(dir, set->index, set->count);
+        clusters_set_erased(dir, set->index, set->count, &name->hash, 1);
         if (owned) {
             rc = exfat_free_allocations(exfat_of(n->base.volume), set);
         }
@@ -260,8 +249,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     }
     if (rc < 0) { /* the old name stays, so the new one goes */
         exfat_set_revoke(set, CACHE_ENTRY);
-        names_removed(dir->names, name->hash, slot.index);
-        clusters_slot_freed(dir, slot.index, set->count);
+        clusters_set_erased(dir, slot.index, set->count, &name->hash, 1);
     }
     if (rc < 0 || (rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
         return rc;

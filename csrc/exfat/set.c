@@ -379,11 +379,11 @@ int exfat_set_touch_dir(struct clusters_node *dir, unsigned old_updates)
     if (clusters_is_root(dir)) {
         return 0;
     }
-    dir->modified = clusters_stamp_make(v->env->now(v->env), v->utc_offset, false);
     if (v->policy.entry_sync == VOLUME_SYNC_SET || dir->base.unlinked) {
-        volume_node_mark_touched(&dir->base);
+        clusters_touch_dir(dir);
         return 0;
     }
+    dir->modified = clusters_stamp_for(v, v->env->now(v->env), CLUSTERS_MODIFIED);
     struct exfat_set set;
     int rc = exfat_set_read(clusters_node_of(dir->base.parent), dir->index, &set);
     if (rc == 0) {

@@ -144,7 +144,6 @@ int fat_dir_lookup(struct clusters_node *dir, const struct fat_name *name, uint3
 int fat_dir_scan_free(struct clusters_node *dir, uint32_t need);
 
 /* ---- operations ---- */
-struct clusters_stamp fat_stamp(const struct volume *v, int64_t ns, bool access);
 int fat_node_from_set(struct clusters_node *dir, const struct fat_set *set,
                       struct clusters_node **out);
 int fat_write_node(struct volume_node *node);
@@ -157,7 +156,6 @@ int fat_create(struct volume_node *dir, const char *name, size_t n, enum volume_
 int fat_remove(struct volume_node *node);
 int fat_rename(struct volume_node *node, struct volume_node *dir, const char *name, size_t n,
                struct volume_node *replaced);
-int fat_setattr(struct volume_node *node, const struct volume_setattr *how);
 int fat_name_of(struct volume_node *node, char *buffer, size_t cap);
 int fat_mount(struct volume *v);
 void fat_unmount(struct volume *v);

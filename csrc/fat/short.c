@@ -1,0 +1,215 @@
+/* Short names (8.3) for long ones, in the manner of Windows: as typed where that fits, else up to
+ * six characters and ~1 to ~4, and where these are taken two characters, four hexadecimal digits of
+ * a hash and ~1 to ~9. So a new name needs a handful of candidates, whatever the directory holds,
+ * and one look at the directory for all of them.
+ */
+#include "base/checksum.h"
+#include "base/upcase.h"
+#include "fat/fat.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PLAIN_TAILS = 4, HASH_TAILS = 9, CANDIDATES = PLAIN_TAILS + HASH_TAILS, SALTS = 64 };
+
+static bool short_char(uint16_t c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c > 0x20 && c < 0x80 && strchr("!#$%&'()-@^_`{}~", c));
+}
+
+/* One part of a name that may be short as it is: ASCII, fits, of one case or mixed. */
+static bool plain_part(const uint16_t *unit, uint32_t n, uint32_t width, uint8_t *out, bool *lower,
+                       bool *upper)
+{
+    if (n > width) {
+        return false;
+    }
+    memset(out, ' ', width);
+    *lower = *upper = false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t c = unit[i];
+        if (c >= 'a' && c <= 'z') {
+            *lower = true;
+            c = (uint16_t)(c - 'a' + 'A');
+        } else if (c >= 'A' && c <= 'Z') {
+            *upper = true;
+        }
+        if (!short_char(c)) {
+            return false;
+        }
+        out[i] = (uint8_t)c;
+    }
+    return true;
+}
+
+/* Index of the last dot that divides base and extension; length: there is none. */
+static uint32_t find_dot(const struct fat_name *name, uint32_t from)
+{
+    for (uint32_t i = name->length; i-- > from + 1;) {
+        if (name->unit[i] == '.') {
+            return i;
+        }
+    }
+    return name->length;
+}
+
+/* The name fits 8.3 but for its case. */
+static bool as_typed(const struct fat_name *name, uint8_t out[FAT_NAME_BYTES], uint8_t *case_bits,
+                     bool *needs_long)
+{
+    uint32_t dot = find_dot(name, 0);
+    uint32_t rest = dot < name->length ? name->length - dot - 1 : 0;
+    bool base_lower, base_upper, ext_lower, ext_upper;
+    if ((dot < name->length && rest == 0) || dot == 0 ||
+        !plain_part(name->unit, dot, 8, out, &base_lower, &base_upper) ||
+        !plain_part(name->unit + dot + (rest > 0), rest, 3, out + 8, &ext_lower, &ext_upper)) {
+        return false;
+    }
+    *needs_long = (base_lower && base_upper) || (ext_lower && ext_upper);
+    *case_bits =
+        *needs_long
+            ? 0
+            : (uint8_t)((base_lower ? FAT_CASE_BASE : 0) | (ext_lower ? FAT_CASE_EXTENSION : 0));
+    return true;
+}
+
+/* Up to `width` bytes of what a part becomes: upper case, in the code page, '_' for what has no
+ * place there. */
+static uint32_t squeeze(const struct fat *f, const uint16_t *unit, uint32_t n, uint32_t width,
+                        uint8_t *out)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t c = base_upcase(unit[i]);
+        uint8_t bytes[2] = {'_', 0};
+        uint32_t count = 1;
+        if (c == ' ' || c == '.') {
+            continue;
+        }
+        if (c < 0x80) {
+            bytes[0] = short_char(c) ? (uint8_t)c : '_';
+        } else if ((count = fat_codepage_encode(f->codepage, c, bytes)) == 0) {
+            bytes[0] = '_';
+            count = 1;
+        }
+        if (used + count > width) {
+            break;
+        }
+        memcpy(out + used, bytes, count);
+        used += count;
+    }
+    return used;
+}
+
+/* What all candidates for a name share. */
+struct basis {
+    uint8_t base[8], extension[3];
+    uint32_t base_n;
+    uint32_t whole[9]; /* whole[k]: bytes of base, at most k, that do not cut a pair */
+};
+
+static void make_basis(const struct fat *f, const struct fat_name *name, struct basis *b)
+{
+    uint32_t start = 0;
+    while (start < name->length && (name->unit[start] == '.' || name->unit[start] == ' ')) {
+        start++;
+    }
+    uint32_t dot = find_dot(name, start), rest = dot < name->length ? name->length - dot - 1 : 0;
+    memset(b->extension, ' ', sizeof b->extension);
+    (void)squeeze(f, name->unit + dot + (rest > 0), rest, 3, b->extension);
+    for (uint32_t k = 0; k <= 8; k++) {
+        b->whole[k] = squeeze(f, name->unit + start, dot - start, k, b->base);
+    }
+    b->base_n = b->whole[8];
+}
+
+static void put_candidate(const struct basis *b, uint32_t keep, const char *tail,
+                          uint8_t out[FAT_NAME_BYTES])
+{
+    size_t n = strlen(tail);
+    memset(out, ' ', 8);
+    memcpy(out, b->base, keep);
+    memcpy(out + keep, tail, n);
+    memcpy(out + 8, b->extension, 3);
+    if (out[0] == FAT_DELETED) {
+        out[0] = FAT_KANJI_E5;
+    }
+}
+
+static void make_candidates(const struct basis *b, const struct fat_name *name, uint32_t salt,
+                            uint8_t out[CANDIDATES][FAT_NAME_BYTES])
+{
+    char tail[16];
+    for (uint32_t i = 0; i < PLAIN_TAILS; i++) {
+        (void)snprintf(tail, sizeof tail, "~%u", i + 1);
+        put_candidate(b, b->whole[6], tail, out[i]);
+    }
+    uint64_t hash = base_hash64(name->unit, name->length * sizeof name->unit[0], salt);
+    for (uint32_t i = 0; i < HASH_TAILS; i++) {
+        (void)snprintf(tail, sizeof tail, "%04X~%u", (unsigned)(hash & 0xFFFF), i + 1);
+        put_candidate(b, b->whole[2], tail, out[PLAIN_TAILS + i]);
+    }
+}
+
+/* Which candidates the directory has: by the index one by one, else by one walk for all. */
+static int find_taken(struct clusters_node *dir, uint8_t candidate[CANDIDATES][FAT_NAME_BYTES],
+                      bool taken[CANDIDATES])
+{
+    const struct fat *f = fat_of(dir->base.volume);
+    struct clusters_walk w;
+    const uint8_t *entry;
+    memset(taken, 0, CANDIDATES * sizeof taken[0]);
+    if (names_index_complete(dir->names)) {
+        for (uint32_t i = 0; i < CANDIDATES; i++) {
+            struct fat_name name;
+            uint8_t padded[CLUSTERS_ENTRY_SIZE] = {0};
+            memcpy(padded, candidate[i], FAT_NAME_BYTES);
+            fat_name_from_short(f, padded, false, &name);
+            taken[i] = names_lookup(dir->names, name.hash) != NAMES_ABSENT;
+            if (!taken[i]) {
+                return 0; /* the first free one is enough */
+            }
+        }
+        return 0;
+    }
+    int rc = clusters_walk_begin(&w, dir, 0);
+    while (rc >= 0 && (rc = clusters_walk_next(&w, &entry)) > 0 && entry[0] != 0) {
+        bool is_short = (entry[FAT_DIR_ATTRIBUTES] & FAT_ATTR_LONG_NAME_MASK) != FAT_ATTR_LONG_NAME;
+        for (uint32_t i = 0; is_short && entry[0] != FAT_DELETED && i < CANDIDATES; i++) {
+            taken[i] = taken[i] || memcmp(entry, candidate[i], FAT_NAME_BYTES) == 0;
+        }
+    }
+    clusters_walk_end(&w);
+    return rc < 0 ? rc : 0;
+}
+
+int fat_short_make(struct clusters_node *dir, const struct fat_name *name,
+                   uint8_t out[FAT_NAME_BYTES], uint8_t *case_bits, bool *needs_long)
+{
+    const struct fat *f = fat_of(dir->base.volume);
+    uint8_t candidate[CANDIDATES][FAT_NAME_BYTES];
+    bool taken[CANDIDATES];
+    struct basis b;
+    if (as_typed(name, out, case_bits, needs_long)) {
+        return 0; /* no other entry answers to it: the name itself was looked for */
+    }
+    *needs_long = true;
+    *case_bits = 0;
+    make_basis(f, name, &b);
+    for (uint32_t salt = 0; salt < SALTS; salt++) {
+        make_candidates(&b, name, salt, candidate);
+        int rc = find_taken(dir, candidate, taken);
+        if (rc < 0) {
+            return rc;
+        }
+        for (uint32_t i = 0; i < CANDIDATES; i++) {
+            if (!taken[i]) {
+                memcpy(out, candidate[i], FAT_NAME_BYTES);
+                return 0;
+            }
+        }
+    }
+    return -EEXIST;
+}
