@@ -26,8 +26,6 @@ enum {
     BUFFER = 64 << 10, /* holds any boot region, up-case table and root sector */
     FAT_ENTRY = 4,
     OLD_SIGNATURES = 1 << 20, /* bytes at the start in which other file systems keep their marks */
-    ZERO_PIECE = 8 << 20,     /* full format: bytes between two calls of progress … */
-    CHEAP_PIECES = 1024,      /* … or pieces, where zeros cost nothing */
     BITS = 8,
 };
 
@@ -318,38 +316,6 @@ static int zero(struct job *j, uint64_t at, uint64_t n, enum device_structure wh
     return device_zero(j->d, at, n, &tag);
 }
 
-/* Says how far a full format has come; -EINTR when it shall stop. */
-static int report(struct job *j, uint64_t done)
-{
-    if (j->f->progress && j->f->progress(j->f->progress_context, done, j->size) != 0) {
-        return -EINTR;
-    }
-    return 0;
-}
-
-/* The whole volume, from the start, so that what was there is gone first. */
-static int zero_all(struct job *j)
-{
-    struct device_tag tag = tag_of(j, DEVICE_ZEROING);
-    uint64_t piece = ZERO_PIECE;
-
-    if (device_has(j->d, DEVICE_CHEAP_ZERO)) {
-        piece = base_max(piece, base_round_up(j->size / CHEAP_PIECES, ZERO_PIECE));
-    }
-    for (uint64_t at = 0; at < j->size; at += piece) {
-        uint64_t n = base_min(piece, j->size - at);
-        int err = device_zero(j->d, at, n, &tag);
-
-        if (!err) {
-            err = report(j, at + n);
-        }
-        if (err) {
-            return err;
-        }
-    }
-    return 0;
-}
-
 /* Takes away what was there, durably before anything new is written. */
 static int erase(struct job *j)
 {
@@ -357,10 +323,10 @@ static int erase(struct job *j)
     int err;
 
     if (device_has(j->d, DEVICE_FRESH)) {
-        return j->f->full ? report(j, j->size) : 0;
+        return j->f->full ? volume_format_report(j->f, j->size, j->size) : 0;
     }
     if (j->f->full) {
-        err = zero_all(j);
+        err = volume_format_zero(j->d, j->f, j->size, j->op);
         return err ? err : device_flush(j->d);
     }
     err = zero(j, 0, base_min(OLD_SIGNATURES, l->fat_at), DEVICE_BOOT);

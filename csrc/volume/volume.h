@@ -16,6 +16,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "base/zone.h"
 #include "device/device.h"
 #include "volume/policy.h"
 
@@ -151,6 +152,7 @@ struct volume_node { /* first member of each driver's node */
 
 struct volume_driver {
     const char *name;                  /* "exfat" */
+    bool local_times;                  /* time stamps are in local time and carry no offset */
     int (*mount)(struct volume *v);    /* sets v->private, v->root, v->cluster_size, … */
     void (*unmount)(struct volume *v); /* frees; writes nothing */
     /* -ENOENT when absent. *out is a new reference. */
@@ -197,6 +199,7 @@ struct volume_driver {
     void (*budget_changed)(struct volume *v);
 };
 extern const struct volume_driver exfat_driver;
+extern const struct volume_driver fat_driver;
 
 /* A code page, for the short names and labels of FAT. A code is a byte, or lead << 8 | trail. */
 #define VOLUME_CODEPAGE_CODES 65536u
@@ -214,7 +217,12 @@ struct volume_options {
     struct volume_policy policy;
     struct env *env;         /* the caller's, lives as long as the volume; NULL: system */
     struct names_pool *pool; /* process-wide budget or NULL; a reference is taken */
-    int16_t utc_offset;      /* minutes: for new time stamps, and for stamps that carry none */
+    /* Of new time stamps, and of stamps that carry no offset; copied. NULL: UTC, or local_zone's
+     * where the format stores local time (which is asked only then; NULL: UTC there too). */
+    const struct base_zone *zone;
+    int (*local_zone)(void *context, struct base_zone *out);
+    void *local_zone_context;
+    const struct volume_codepage *codepage; /* NULL: 437; of no use once it is open */
 };
 void volume_options_init(struct volume_options *o);
 
@@ -232,7 +240,8 @@ struct volume {
     struct volume_policy policy;
     struct volume_counters counters;
     enum volume_sync sync;
-    int16_t utc_offset;
+    struct base_zone zone;
+    const struct volume_codepage *codepage; /* of the options, while it is being mounted */
     bool writable;
     bool from_backup; /* opened from the backup boot region */
     bool was_dirty;   /* the dirty mark was set when it was opened */
@@ -387,6 +396,24 @@ int volume_read_raw(struct volume *v, uint64_t offset, void *buffer, size_t n,
                     struct base_error *e);
 
 /* ---- formatting and detecting ---- */
+/* What only FAT has; all zero: everything by the size. */
+struct volume_format_fat {
+    uint32_t reserved_sectors;         /* at least so many; 0: 32 (FAT32) or 1 */
+    uint32_t root_entries;             /* of FAT12 and FAT16, at least so many; 0: by the size */
+    uint32_t heads, sectors_per_track; /* both or neither */
+    uint32_t hidden_sectors;           /* with has_hidden; else what lies before partition_offset */
+    uint32_t backup_sector; /* of FAT32, with has_backup (0: none); else 6 or where there is room */
+    uint8_t media;          /* 0: by the size */
+    uint8_t drive;          /* with has_drive; else by the media */
+    bool has_hidden, has_backup, has_drive;
+    bool mbr;                   /* a partition table in the boot sector, over the whole volume */
+    bool atari;                 /* as Atari's GEMDOS has it: no label there, no end mark */
+    const char *oem_name;       /* at most 8 characters of ASCII; NULL: "mkfs.fat" */
+    const char *boot_message;   /* what the boot code prints; NULL: that this is no bootable disk */
+    const uint64_t *bad_blocks; /* numbers of blocks of 1 KiB that nothing shall be put into */
+    size_t bad_blocks_n;
+};
+
 struct volume_format {
     const char *fs;        /* "exfat" */
     uint64_t size;         /* bytes of the volume; 0: to the end of the device */
@@ -402,8 +429,11 @@ struct volume_format {
     uint64_t alignment;        /* bytes, 0: default */
     uint32_t fats;             /* 0: default */
     bool pack_bitmap;
-    bool full;       /* write zeros over the whole volume */
-    struct env *env; /* NULL: system */
+    bool full;                              /* write zeros over the whole volume */
+    struct env *env;                        /* NULL: system */
+    const struct base_zone *zone;           /* of time stamps; NULL: UTC */
+    const struct volume_codepage *codepage; /* of the label; NULL: 437 */
+    struct volume_format_fat fat;           /* "fat12", "fat16", "fat32", and "fat": one of them */
     int (*progress)(void *context, uint64_t done,
                     uint64_t total); /* full: called now and then; non-zero stops (-EINTR) */
     void *progress_context;
@@ -412,6 +442,10 @@ void volume_format_init(struct volume_format *f);
 int volume_format_device(struct device *d, const struct volume_format *f, struct base_error *e);
 /* Each driver's entry for it. */
 int exfat_format(struct device *d, const struct volume_format *f, struct base_error *e);
+int fat_format(struct device *d, const struct volume_format *f, struct base_error *e);
+/* For drivers: zeros over the first `size` bytes of the device, with progress (-EINTR). */
+int volume_format_zero(struct device *d, const struct volume_format *f, uint64_t size, uint64_t op);
+int volume_format_report(const struct volume_format *f, uint64_t done, uint64_t size);
 
 struct volume_detected {
     char fs[8];    /* "exfat", "fat12", …, "xfs" */
@@ -426,5 +460,6 @@ struct volume_detected {
 /* 1: found; 0: nothing known here; or -errno of the device. Reads at most 64 KiB. */
 int volume_detect(struct device *d, struct volume_detected *out);
 int exfat_detect(struct device *d, struct volume_detected *out);
+int fat_detect(struct device *d, struct volume_detected *out);
 
 #endif
