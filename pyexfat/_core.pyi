@@ -19,6 +19,8 @@ from pyexfat._records import Detected, Extent, LogEntry, PartitionTable, StatFS
 from pyexfat._types import PathArgument
 
 _Sync: TypeAlias = Literal["lazy", "dirsync", "sync"]
+# (second since 1970 UTC, minutes east from then on); the first one's offset holds before it too.
+_Zone: TypeAlias = Iterable[tuple[int, int]]
 _Op: TypeAlias = Literal["read", "write", "flush", "discard"]
 _Scheme: TypeAlias = Literal["mbr", "gpt"]
 
@@ -266,7 +268,10 @@ class Volume:
         policy: Mapping[str, Any] | None = None,  # keys as of get_policy()
         env: Env | None = None,
         pool: Pool | None = None,
-        utc_offset: int = 0,  # minutes
+        utc_offset: int | None = None,  # minutes: shorthand for a zone that never changes
+        zone: _Zone | None = None,  # None: UTC, or local_zone() where times are local (FAT)
+        local_zone: Callable[[], _Zone] | None = None,
+        codepage: Buffer | None = None,  # struct volume_codepage; None: 437
     ) -> None: ...
     # ---- by path ----
     def stat(self, path: PathArgument, /) -> Stat: ...
@@ -359,7 +364,9 @@ class Volume:
     @property
     def from_backup(self) -> bool: ...
     @property
-    def utc_offset(self) -> int: ...
+    def utc_offset(self) -> int | None: ...  # None: it changes
+    @property
+    def zone(self) -> tuple[tuple[int, int], ...]: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -409,7 +416,10 @@ def mount(
     policy: Mapping[str, Any] | None = None,
     env: Env | None = None,
     pool: Pool | None = None,
-    utc_offset: int = 0,
+    utc_offset: int | None = None,
+    zone: _Zone | None = None,
+    local_zone: Callable[[], _Zone] | None = None,
+    codepage: Buffer | None = None,
 ) -> Volume: ...
 def detect(device: Device, /) -> Detected | None: ...
 def format(
@@ -429,6 +439,9 @@ def format(
     full: bool = False,
     env: Env | None = None,
     progress: Callable[[int, int], object] | None = None,  # (done, total) bytes, of a full format
+    utc_offset: int | None = None,
+    zone: _Zone | None = None,
+    codepage: Buffer | None = None,
 ) -> None: ...
 def partitions(device: Device, /) -> PartitionTable: ...
 def write_partition_table(

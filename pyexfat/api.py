@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
 from . import _core
+from ._codepage import CodePage, codepage_table
 from ._records import Partition
+from ._zone import TimeZone, Zone, local_zone, zone_of
 from .device import Device
 from .env import epoch_from_environment, repeatable_env
 from .path import Path
@@ -244,7 +246,9 @@ def open(
     policy: Policy | Mapping[str, Any] | None = None,
     env: _core.Env | None = None,
     pool: _core.Pool | None = None,
-    utc_offset: int = 0,
+    tz: TimeZone | None = None,
+    utc_offset: int | None = None,
+    codepage: CodePage | None = None,
     use_backup: bool = False,
 ) -> Volume:
     """Opens a volume to read (``"r"``, which never writes a byte) or to change (``"r+"``).
@@ -257,8 +261,13 @@ def open(
     only partition with a file system that is known. offset, length: where the volume lies, for
     targets without a table. sector_size: of the device, 0 for its own. sync: "lazy" writes at
     sync() and close(), "dirsync" makes changes of directories durable at once, "sync" all changes.
-    utc_offset: minutes east of UTC, for new time stamps and for those that have none. use_backup:
-    read-only, by the backup boot region. pool: a memory budget over many volumes.
+    use_backup: read-only, by the backup boot region. pool: a memory budget over many volumes.
+
+    tz: the zone of times that are local (all of FAT's, where the default is the system's zone), and
+    the offset that is written beside new times in exFAT (default: UTC), which goes to the nearest
+    quarter of an hour without changing the time. "utc", "local", "+05:30", minutes, "Europe/Berlin"
+    or a tzinfo object. utc_offset: minutes east of UTC, instead. codepage: of FAT's short names and
+    label, 437 by default: a number or the name of one of Python's codecs of one or two bytes.
 
     Raises OSError (FileNotFoundError; EBUSY when the image is open for writing elsewhere),
     ImageError when there is no volume, CorruptImageError, UnsupportedFeatureError, and ValueError
@@ -283,7 +292,9 @@ def open(
                 policy=policy,
                 env=env,
                 pool=pool,
+                tz=tz,
                 utc_offset=utc_offset,
+                codepage=codepage,
                 owned=opened.owned,
                 image=opened.image,
             )
@@ -343,7 +354,9 @@ def format(
     sync: SyncMode = "lazy",
     policy: Policy | Mapping[str, Any] | None = None,
     pool: _core.Pool | None = None,
-    utc_offset: int = 0,
+    tz: TimeZone | None = None,
+    utc_offset: int | None = None,
+    codepage: CodePage | None = None,
 ) -> Volume:
     """Makes a new, empty file system and returns it opened to be changed.
 
@@ -364,7 +377,9 @@ def format(
 
     env: clock and random numbers; with the same Env and arguments the image is the same bit for
     bit. Without one the environment variable SOURCE_DATE_EPOCH makes it so: it is the time of the
-    image and the latest of its files' times.
+    image and the latest of its files' times, and the time zone is UTC unless another is given.
+
+    tz, utc_offset, codepage: as for open(), also of the times and the label that are written now.
 
     Raises ValueError that names the argument that can't be, FileNotFoundError, OSError (EBUSY,
     ENOSPC …).
@@ -373,6 +388,9 @@ def format(
     if env is None:
         epoch = epoch_from_environment()
         env = None if epoch is None else repeatable_env(epoch)
+        if epoch is not None and tz is None and utc_offset is None:
+            tz = "utc"
+    zone, table = _zone(fs, tz, utc_offset), codepage_table(codepage)
     start, count = parse_size(offset, "offset"), _optional(length, "length")
     wanted = _optional(size, "size")
     if partition_table not in (None, "mbr", "gpt"):
@@ -401,6 +419,9 @@ def format(
             full=full,
             env=env,
             progress=None if progress is None else _formatting(progress),
+            utc_offset=utc_offset,
+            zone=zone,
+            codepage=table,
             **geometry,
         )
         volume = Volume(
@@ -411,7 +432,9 @@ def format(
             policy=policy,
             env=env,
             pool=pool,
+            tz=tz,
             utc_offset=utc_offset,
+            codepage=codepage,
             owned=opened.owned,
             image=opened.image,
         )
@@ -420,6 +443,17 @@ def format(
             _populate(volume, populate, epoch, progress)
         undo.pop_all()
         return volume
+
+
+def _zone(fs: str, tz: TimeZone | None, utc_offset: int | None) -> Zone | None:
+    """The zone in which format() writes times; ValueError before anything is written."""
+    if utc_offset is not None:
+        if tz is not None:
+            raise ValueError("only one of tz and utc_offset can be given")
+        return None
+    if tz is not None:
+        return zone_of(tz)
+    return local_zone() if fs.startswith("fat") else None
 
 
 def _formatting(progress: Callable[[int, int, str], object]) -> Callable[[int, int], object]:

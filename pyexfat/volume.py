@@ -23,7 +23,9 @@ from .sizes import Size, format_size, parse_size
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from ._codepage import CodePage
     from ._records import StatFS
+    from ._zone import TimeZone, Zone
     from .path import Path
     from .policy import Policy
 
@@ -92,7 +94,9 @@ class Volume(_core.Volume):
         policy: Policy | Mapping[str, Any] | None = None,
         env: _core.Env | None = None,
         pool: _core.Pool | None = None,
-        utc_offset: int = 0,
+        utc_offset: int | None = None,
+        tz: TimeZone | None = None,
+        codepage: CodePage | None = None,
         owned: Iterable[_core.Device] = (),
         image: tuple[int, int] | None = None,
     ) -> None:
@@ -100,6 +104,8 @@ class Volume(_core.Volume):
 
         ``owned`` are closed with the volume; ``image`` is (st_dev, st_ino) of the image's file.
         """
+        if tz is not None and utc_offset is not None:
+            raise ValueError("only one of tz and utc_offset can be given")
         super().__init__(
             device,
             fs=fs,
@@ -110,6 +116,9 @@ class Volume(_core.Volume):
             env=env,
             pool=pool,
             utc_offset=utc_offset,
+            zone=None if tz is None else _zone(tz),
+            local_zone=_local_zone,
+            codepage=None if codepage is None else _codepage(codepage),
         )
         self._owned = list(owned)
         self._image = image
@@ -646,6 +655,24 @@ class Volume(_core.Volume):
 def _no_links(src: PathArgument, dst: PathArgument) -> PermissionError:
     text = os.strerror(errno.EPERM)
     return PermissionError(errno.EPERM, text, path_text(src), None, path_text(dst))
+
+
+def _zone(tz: TimeZone) -> Zone:
+    from ._zone import zone_of
+
+    return zone_of(tz)
+
+
+def _local_zone() -> Zone:
+    from ._zone import local_zone
+
+    return local_zone()
+
+
+def _codepage(codepage: CodePage) -> bytes | None:
+    from ._codepage import codepage_table
+
+    return codepage_table(codepage)
 
 
 def _policy_mapping(policy: Policy | Mapping[str, Any] | None) -> Mapping[str, Any] | None:

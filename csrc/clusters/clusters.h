@@ -72,8 +72,7 @@ struct clusters {
     bool valid_lengths;     /* what was never written reads as zeros (ValidDataLength); else zeros
                                are written */
     bool sized_directories; /* a directory's entry says its length, so its chain may grow first */
-    bool local_stamps; /* time stamps are in local time and say no offset; coarser than exFAT's */
-    const char *map_name; /* "allocation bitmap", "FAT" */
+    const char *map_name;   /* "allocation bitmap", "FAT" */
     /* free space */
     bool changed; /* clusters were taken or freed since the clean mark */
     bool free_known;
@@ -173,13 +172,18 @@ struct clusters_stamp {
     uint8_t ten_ms; /* 0..199; 0 where the format has none */
     uint8_t offset; /* exFAT 7.4.10: OffsetValid | quarter hours; 0 where the format has none */
 };
-int64_t clusters_stamp_ns(const struct clusters_stamp *s, int16_t default_offset,
+/* zone: for a stamp that says no offset; *offset_minutes is VOLUME_NO_OFFSET then. */
+int64_t clusters_stamp_ns(const struct clusters_stamp *s, const struct base_zone *zone,
                           int16_t *offset_minutes);
-/* Clamps to 1980-01-01 … 2107-12-31 and rounds down to 10 ms (access: 2 s). */
-struct clusters_stamp clusters_stamp_make(int64_t ns, int16_t offset_minutes, bool access);
-
 enum clusters_stamp_kind { CLUSTERS_CREATED, CLUSTERS_MODIFIED, CLUSTERS_ACCESSED };
-/* As the volume stores it: in its zone, as fine as its format can. */
+/* All clamp to 1980-01-01 … 2107-12-31 and round down. With an offset, which is rounded to quarter
+ * hours while the moment stays exact: to 10 ms, accessed to 2 s. */
+struct clusters_stamp clusters_stamp_make(int64_t ns, int16_t offset_minutes,
+                                          enum clusters_stamp_kind kind);
+/* In local time without an offset: created to 10 ms, modified to 2 s, accessed to the day. */
+struct clusters_stamp clusters_stamp_make_local(int64_t ns, const struct base_zone *zone,
+                                                enum clusters_stamp_kind kind);
+/* As the volume's format stores it, in the volume's zone. */
 struct clusters_stamp clusters_stamp_for(const struct volume *v, int64_t ns,
                                          enum clusters_stamp_kind kind);
 

@@ -60,18 +60,6 @@ int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum
     return rc;
 }
 
-struct clusters_stamp clusters_stamp_for(const struct volume *v, int64_t ns,
-                                         enum clusters_stamp_kind kind)
-{
-    struct clusters_stamp s = clusters_stamp_make(ns, v->utc_offset, kind == CLUSTERS_ACCESSED);
-    if (clusters_of(v)->local_stamps) {
-        s.offset = 0;
-        s.ten_ms = kind == CLUSTERS_CREATED ? s.ten_ms : 0;
-        s.raw &= kind == CLUSTERS_ACCESSED ? 0xFFFF0000u : 0xFFFFFFFFu;
-    }
-    return s;
-}
-
 void clusters_stamp_all(struct clusters_node *n)
 {
     struct volume *v = n->base.volume;
@@ -252,9 +240,9 @@ void clusters_stat_node(const struct clusters_node *n, uint64_t entry_offset,
     out->size = n->size;
     out->valid_size = n->valid;
     out->allocated = (clusters_for(h, n->size) + n->reserved) << h->shift;
-    out->created = clusters_stamp_ns(&n->created, v->utc_offset, &out->created_offset);
-    out->modified = clusters_stamp_ns(&n->modified, v->utc_offset, &out->modified_offset);
-    out->accessed = clusters_stamp_ns(&n->accessed, v->utc_offset, &out->accessed_offset);
+    out->created = clusters_stamp_ns(&n->created, &v->zone, &out->created_offset);
+    out->modified = clusters_stamp_ns(&n->modified, &v->zone, &out->modified_offset);
+    out->accessed = clusters_stamp_ns(&n->accessed, &v->zone, &out->accessed_offset);
     out->first_cluster = n->chain.first;
     out->contiguous = n->chain.contiguous && n->size != 0;
     out->entry_offset = entry_offset;

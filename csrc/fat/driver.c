@@ -24,6 +24,7 @@ static size_t fat_shrink(struct volume *v, size_t bytes)
 
 const struct volume_driver fat_driver = {
     .name = "fat",
+    .local_times = true,
     .mount = fat_mount,
     .unmount = fat_unmount,
     .lookup = fat_lookup,

@@ -41,7 +41,6 @@ static void set_geometry(struct fat *f)
     h->offset = g->heap_offset;
     h->directory_max = (uint64_t)FAT_DIRECTORY_ENTRIES_MAX * CLUSTERS_ENTRY_SIZE;
     h->file_max = UINT32_MAX;
-    h->local_stamps = true;
     h->map_name = "FAT";
     h->next_free = CLUSTERS_FIRST;
     f->table = (uint64_t)g->reserved_sectors * g->sector_size;
@@ -140,7 +139,7 @@ int fat_mount(struct volume *v)
     v->private = f;
     v->env->random(v->env, &f->hash_seed, sizeof f->hash_seed);
     int rc = fat_boot_read(v->device, v->from_backup, &f->g, v->error);
-    if (rc < 0 || (rc = fat_codepage_new(NULL, &f->codepage)) < 0) {
+    if (rc < 0 || (rc = fat_codepage_new(v->codepage, &f->codepage)) < 0) {
         return rc;
     }
     set_geometry(f);

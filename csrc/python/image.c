@@ -10,6 +10,7 @@
 #include "python/device_type.h"
 #include "python/errors.h"
 #include "python/gil.h"
+#include "python/regional.h"
 
 /* ---- looking ---- */
 
@@ -139,12 +140,17 @@ enum {
     FULL,
     ENV,
     PROGRESS,
+    UTC,
+    ZONE,
+    CODEPAGE,
     FORMAT_ARGS
 };
 
 static bool format_args(struct py_state *st, PyObject *const *in, struct volume_format *f,
-                        struct py_text *fs, struct py_text *label)
+                        struct py_text *fs, struct py_text *label, struct py_regional *r)
 {
+    bool zoned = false;
+
     if (in[FS] && !py_text(in[FS], "fs", fs)) {
         return false;
     }
@@ -155,6 +161,11 @@ static bool format_args(struct py_state *st, PyObject *const *in, struct volume_
     if (f->has_serial && !py_u32(in[SERIAL], "serial", &f->serial)) {
         return false;
     }
+    if (!py_arg_zone_or_offset(in[ZONE], in[UTC], r, &zoned) || !py_arg_codepage(in[CODEPAGE], r)) {
+        return false;
+    }
+    f->zone = zoned ? &r->zone : NULL;
+    f->codepage = r->codepage;
     if (in[PROGRESS] && in[PROGRESS] != Py_None && !PyCallable_Check(in[PROGRESS])) {
         PyErr_SetString(PyExc_TypeError, "progress must be callable or None");
         return false;
@@ -178,9 +189,10 @@ static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_
 {
     PY_SIGNATURE(signature, "format", 1, 1, "device", "fs", "size", "sector_size", "cluster_size",
                  "label", "serial", "uuid", "partition_offset", "alignment", "fats", "pack_bitmap",
-                 "full", "env", "progress");
+                 "full", "env", "progress", "utc_offset", "zone", "codepage");
     struct py_state *st = py_state_of(module);
     struct py_text fs = {0}, label = {0};
+    struct py_regional regional = {0};
     struct base_error e = {0};
     PyObject *in[FORMAT_ARGS], *out = NULL;
     struct py_device *device;
@@ -192,7 +204,7 @@ static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_
     if (!py_args(&signature, args, n, keywords, in)) {
         return NULL;
     }
-    if (!format_args(st, in, &f, &fs, &label)) {
+    if (!format_args(st, in, &f, &fs, &label, &regional)) {
         goto out;
     }
     device = py_arg_device(st, in[DEVICE]);
@@ -206,6 +218,7 @@ static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_
 out:
     py_text_done(&fs);
     py_text_done(&label);
+    py_regional_done(&regional);
     return out;
 }
 
@@ -259,7 +272,8 @@ int py_image_setup(PyObject *module)
 PyMethodDef py_module_methods[] = {
     {"mount", PY_METHOD(image_mount), METH_VARARGS | METH_KEYWORDS,
      PY_DOC("mount($module, /, device, *, fs=None, writable=False, use_backup=False, sync='lazy', "
-            "policy=None, env=None, pool=None, utc_offset=0)",
+            "policy=None, env=None, pool=None, utc_offset=None, zone=None, local_zone=None, "
+            "codepage=None)",
             "Opens the file system on a device: Volume(device, ...).")},
     {"detect", image_detect, METH_O,
      PY_DOC("detect($module, device, /)",
@@ -268,7 +282,8 @@ PyMethodDef py_module_methods[] = {
     {"format", PY_METHOD(image_format), METH_FASTCALL | METH_KEYWORDS,
      PY_DOC("format($module, /, device, *, fs='exfat', size=0, sector_size=0, cluster_size=0, "
             "label='', serial=None, uuid=None, partition_offset=0, alignment=0, fats=0, "
-            "pack_bitmap=False, full=False, env=None, progress=None)",
+            "pack_bitmap=False, full=False, env=None, progress=None, utc_offset=None, zone=None, "
+            "codepage=None)",
             "Makes a new file system on a device; sizes are bytes, 0 means the default.\n\n"
             "full writes zeros over all of it and calls progress(done, total) now and then.")},
     {"partitions", image_partitions, METH_O,

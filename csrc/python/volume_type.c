@@ -8,6 +8,7 @@
 #include "python/env_type.h"
 #include "python/errors.h"
 #include "python/gil.h"
+#include "python/regional.h"
 #include "python/stat_type.h"
 
 bool py_volume_is_closed(struct py_volume *self)
@@ -67,16 +68,52 @@ static void unref(void *v)
     volume_unref(v);
 }
 
-enum { DEVICE, FS, WRITABLE, BACKUP, SYNC, POLICY, ENV, POOL, UTC, INIT_ARGS };
+enum {
+    DEVICE,
+    FS,
+    WRITABLE,
+    BACKUP,
+    SYNC,
+    POLICY,
+    ENV,
+    POOL,
+    UTC,
+    ZONE,
+    LOCAL_ZONE,
+    CODEPAGE,
+    INIT_ARGS
+};
 
-static bool init_args(struct py_state *st, PyObject *const *in, struct volume_options *o)
+static bool regional_args(PyObject *const *in, struct volume_options *o, struct py_regional *r)
+{
+    bool given = false;
+
+    if (!py_arg_zone_or_offset(in[ZONE], in[UTC], r, &given) || !py_arg_codepage(in[CODEPAGE], r)) {
+        return false;
+    }
+    if (in[LOCAL_ZONE] && in[LOCAL_ZONE] != Py_None) {
+        if (!PyCallable_Check(in[LOCAL_ZONE])) {
+            PyErr_SetString(PyExc_TypeError, "local_zone must be callable or None");
+            return false;
+        }
+        r->local_zone = in[LOCAL_ZONE];
+        o->local_zone = py_call_local_zone;
+        o->local_zone_context = r;
+    }
+    o->zone = given ? &r->zone : NULL;
+    o->codepage = r->codepage;
+    return true;
+}
+
+static bool init_args(struct py_state *st, PyObject *const *in, struct volume_options *o,
+                      struct py_regional *r)
 {
     int sync = (int)o->sync;
 
     if (!py_bool(in[WRITABLE], &o->writable) || !py_bool(in[BACKUP], &o->use_backup) ||
         !py_word(in[SYNC], "sync", py_sync_names, 3, &sync) ||
         !py_policy_arg(in[POLICY], &o->policy) || !py_arg_env(st, in[ENV], &o->env) ||
-        !py_i16(in[UTC], "utc_offset", &o->utc_offset)) {
+        !regional_args(in, o, r)) {
         return false;
     }
     o->sync = (enum volume_sync)sync;
@@ -105,24 +142,19 @@ static int adopt(struct py_volume *self, struct volume *v)
     return -1;
 }
 
-static int open_volume(struct py_volume *self, PyObject *const *in, const char *fs)
+static int open_with(struct py_volume *self, PyObject *const *in, const char *fs,
+                     const struct volume_options *o)
 {
-    struct py_device *device = py_arg_device(self->state, in[DEVICE]);
+    struct py_device *device = py_device_of(in[DEVICE]);
     struct base_error e = {0};
-    struct volume_options o;
     struct volume *v = NULL;
-    struct device *d;
+    struct device *d = py_device_enter(device);
     int rc;
 
-    volume_options_init(&o);
-    if (!device || !init_args(self->state, in, &o)) {
-        return -1;
-    }
-    d = py_device_enter(device);
     if (!d) {
         return -1;
     }
-    PY_CALL(rc, volume_open(d, fs, &o, &v, &e));
+    PY_CALL(rc, volume_open(d, fs, o, &v, &e));
     py_device_leave(device);
     if (rc < 0) {
         if (v) {
@@ -136,14 +168,28 @@ static int open_volume(struct py_volume *self, PyObject *const *in, const char *
         return -1;
     }
     self->device = Py_NewRef(in[DEVICE]);
-    self->env = o.env ? Py_NewRef(in[ENV]) : NULL;
+    self->env = o->env ? Py_NewRef(in[ENV]) : NULL;
     return adopt(self, v);
+}
+
+static int open_volume(struct py_volume *self, PyObject *const *in, const char *fs)
+{
+    struct py_regional regional = {0};
+    struct volume_options o;
+    int rc = -1;
+
+    volume_options_init(&o);
+    if (py_arg_device(self->state, in[DEVICE]) && init_args(self->state, in, &o, &regional)) {
+        rc = open_with(self, in, fs, &o);
+    }
+    py_regional_done(&regional);
+    return rc;
 }
 
 static int volume_init(PyObject *op, PyObject *args, PyObject *keywords)
 {
     PY_SIGNATURE(signature, "Volume", 1, 1, "device", "fs", "writable", "use_backup", "sync",
-                 "policy", "env", "pool", "utc_offset");
+                 "policy", "env", "pool", "utc_offset", "zone", "local_zone", "codepage");
     struct py_volume *self = py_volume_of(op);
     struct py_text fs = {0};
     PyObject *in[INIT_ARGS];
@@ -268,7 +314,18 @@ static PyObject *get_utc_offset(PyObject *op, void *closure)
     const struct volume *v = opened(op);
 
     (void)closure;
-    return v ? PyLong_FromLong(v->utc_offset) : NULL;
+    if (!v) {
+        return NULL;
+    }
+    return base_zone_is_fixed(&v->zone) ? PyLong_FromLong(v->zone.first) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_zone(PyObject *op, void *closure)
+{
+    const struct volume *v = opened(op);
+
+    (void)closure;
+    return v ? py_zone_new(&v->zone) : NULL;
 }
 
 static PyObject *get_uuid(PyObject *op, void *closure)
@@ -415,7 +472,8 @@ static PyGetSetDef volume_getset[] = {
     GET("was_dirty", get_was_dirty, "whether it was marked dirty when it was opened"),
     GET("media_failure", get_media_failure, "whether it is marked as having failed media"),
     GET("from_backup", get_from_backup, "whether it was opened by its backup boot region"),
-    GET("utc_offset", get_utc_offset, "minutes, for time stamps"),
+    GET("utc_offset", get_utc_offset, "minutes, for time stamps; None when it changes"),
+    GET("zone", get_zone, "the time zone: pairs of a second and the minutes from then on"),
     GET("uuid_bytes", get_uuid, "16 bytes, or None"),
     GET("closed", get_closed, "whether it is closed"),
     GET("device", get_device, "the Device that it lies on"),
@@ -431,7 +489,7 @@ static PyType_Slot volume_slots[] = {
     PY_SLOT(
         Py_tp_doc,
         "Volume(device, *, fs=None, writable=False, use_backup=False, sync='lazy', policy=None, "
-        "env=None, pool=None, utc_offset=0)\n--\n\n"
+        "env=None, pool=None, utc_offset=None, zone=None, local_zone=None, codepage=None)\n--\n\n"
         "An open volume.\n\nDropping it without close() writes nothing more, as a power cut "
         "would."),
     PY_SLOT(Py_tp_new, PyType_GenericNew),

@@ -196,18 +196,28 @@ static struct volume *volume_new(struct device *d, const struct volume_options *
     v->pool = o->pool ? names_pool_ref(o->pool) : NULL;
     v->policy = o->policy;
     v->sync = o->sync;
-    v->utc_offset = o->utc_offset;
     v->writable = o->writable;
     v->from_backup = o->use_backup;
     base_map_init(&v->nodes);
     return v;
 }
 
-static int mount(struct volume *v)
+static int set_zone(struct volume *v, const struct volume_options *o)
+{
+    if (o->zone)
+        return base_zone_copy(&v->zone, o->zone);
+    if (v->driver->local_times && o->local_zone)
+        return o->local_zone(o->local_zone_context, &v->zone);
+    return 0;
+}
+
+static int mount(struct volume *v, const struct volume_options *o)
 {
     struct names_policy names = names_part(&v->policy);
     uint64_t op = ++v->op;
-    int rc = cache_open(v->device, cache_part(v), &v->counters.cache, &v->cache);
+    int rc = set_zone(v, o);
+    if (rc == 0)
+        rc = cache_open(v->device, cache_part(v), &v->counters.cache, &v->cache);
     if (rc < 0)
         return rc;
     v->names = names_cache_new(v->pool, budget_part(v, 2), &names, &v->counters.names);
@@ -216,7 +226,10 @@ static int mount(struct volume *v)
     if (v->device->flags & DEVICE_TRACED)
         op = device_begin(v->device, "open", "");
     cache_set_operation(v->cache, op, 0);
-    return v->driver->mount(v);
+    v->codepage = o->codepage;
+    rc = v->driver->mount(v);
+    v->codepage = NULL;
+    return rc;
 }
 
 /* Frees everything but the structure and its lock. Writes nothing. Returns the device, which the
@@ -251,6 +264,7 @@ static struct device *end(struct volume *v)
 static void destroy(struct volume *v)
 {
     device_unref(v->device);
+    base_zone_free(&v->zone);
     os_mutex_delete(v->lock);
     free(v);
 }
@@ -275,7 +289,7 @@ int volume_open(struct device *d, const char *fs, const struct volume_options *o
         rc = volume_find_driver(d, fs, o->use_backup, &driver, e);
     v->driver = driver;
     if (rc == 0)
-        rc = mount(v);
+        rc = mount(v, o);
     v->error = NULL;
     if (rc < 0) {
         device_unref(end(v));

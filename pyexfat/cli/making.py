@@ -15,7 +15,7 @@ from pyexfat.sizes import format_size
 
 from .describing import VOLUME_KEYS, partition_at, volume_record
 from .errors import CommandError, UsageError
-from .options import place, policy, size, time_ns
+from .options import add_regional, place, policy, size, time_ns
 from .parser import Subparsers, command
 from .places import Place
 from .progress import Progress
@@ -112,6 +112,7 @@ def _add_structure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--uuid", metavar="UUID", help='volume GUID, or "random" (default: none)')
     group.add_argument("--full", action="store_true", help="write zeros over the whole volume")
+    add_regional(group)
 
 
 def _add_content(parser: argparse.ArgumentParser) -> None:
@@ -183,6 +184,8 @@ def run_format(args: argparse.Namespace) -> int:
                 progress=progress.call if progress.shown else None,
                 env=env,
                 policy=policy(args.policy),
+                tz=_tz(args),
+                codepage=args.codepage,
             ) as volume,
         ):
             record = volume_record(volume, _offset(args, where, volume))
@@ -200,6 +203,11 @@ def _offset(args: argparse.Namespace, where: Place, volume: Volume) -> int:
     if where.partition is not None:
         return partition_at(whole, where.partition).offset
     return int(args.offset)
+
+
+def _tz(args: argparse.Namespace) -> str | None:
+    """The time zone; None: the library's own choice."""
+    return "utc" if args.tz is None and args.reproducible else args.tz
 
 
 def _env(args: argparse.Namespace) -> Env | None:

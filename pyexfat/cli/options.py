@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from pyexfat import Policy
+from pyexfat._codepage import codepage_table
+from pyexfat._zone import zone_of
 from pyexfat.sizes import parse_size
 
 from .places import Location, Place, parse_location, parse_place
@@ -70,6 +72,18 @@ def _on_off(name: str, value: str) -> bool:
     raise ValueError(f"{name} is on or off, not {value!r}")
 
 
+def time_zone(text: str) -> str:
+    """An argument that is a time zone, as ``tz=`` takes it."""
+    _argument(zone_of)(text)
+    return text
+
+
+def codepage(text: str) -> str:
+    """An argument that is a code page, as ``codepage=`` takes it."""
+    _argument(codepage_table)(text)
+    return text
+
+
 def time_ns(text: str) -> int:
     """An argument that is a time: ISO 8601 (local where it has no offset) or ``@seconds``; ns since
     1970 UTC.
@@ -102,6 +116,20 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "-o", "--backup", action="store_true",
         help="read by the backup boot region, when the main one is damaged",
     )  # fmt: skip
+    add_regional(group)
+
+
+def add_regional(group: argparse._ArgumentGroup) -> None:
+    """How local times and old names are read and written."""
+    group.add_argument(
+        "--tz", type=time_zone, metavar="ZONE",
+        help="time zone of the volume's times: local, utc, Europe/Berlin, or --tz=-05:00 "
+        "(default: local in FAT, utc in exFAT)",
+    )  # fmt: skip
+    group.add_argument(
+        "--codepage", type=codepage, metavar="NUMBER",
+        help="code page of FAT's short names and label (default: 437)",
+    )  # fmt: skip
 
 
 def add_writing(parser: argparse.ArgumentParser, *, backup: bool = False) -> None:
@@ -116,6 +144,7 @@ def add_writing(parser: argparse.ArgumentParser, *, backup: bool = False) -> Non
             "--offset", type=size, default=0, metavar="BYTES",
             help="where the volume begins in the image",
         )  # fmt: skip
+        add_regional(group)
     group.add_argument(
         "--sync", choices=("lazy", "dirsync", "sync"), default="lazy",
         help="what is safe after each step: nothing yet, directories, everything (default: lazy)",

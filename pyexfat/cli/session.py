@@ -82,6 +82,8 @@ class Session:
                 partition=place.partition,
                 offset=options.offset,
                 use_backup=getattr(options, "backup", False),
+                tz=options.tz,
+                codepage=options.codepage,
             )
         return pyexfat.open(
             self.device(place.image),
@@ -90,6 +92,8 @@ class Session:
             offset=options.offset,
             sync=options.sync,
             policy=policy(options.policy),
+            tz=options.tz,
+            codepage=options.codepage,
         )
 
     def device(self, image: str) -> Device:
