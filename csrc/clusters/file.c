@@ -170,7 +170,6 @@ int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer
     if (rc < 0) {
         return rc;
     }
-    uint64_t old_clusters = n->chain.complete ? n->chain.count : UINT64_MAX;
     if (end > n->size && (rc = want_clusters(n, clusters_for(h, end))) < 0) {
         return rc;
     }
@@ -183,8 +182,10 @@ int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer
     if (rc < 0) {
         /* Clusters that were taken for nothing go back; what was overwritten before the error
          * stays. */
-        if (end > n->size && old_clusters != UINT64_MAX && n->chain.count > old_clusters) {
-            (void)clusters_chain_cut(h, &n->chain, (uint32_t)old_clusters, true, clusters_owner(n));
+        uint64_t keep = clusters_for(h, n->size) + n->reserved;
+        if (end > n->size && n->chain.count > keep &&
+            clusters_chain_cut(h, &n->chain, (uint32_t)keep, true, clusters_owner(n)) < 0) {
+            node->volume->failed = true; /* they are lost: the volume must not be called clean */
         }
         n->valid = base_min(n->valid, n->size);
         return rc;

@@ -32,17 +32,19 @@ static int grow(struct clusters_node *dir, uint32_t missing)
     }
     uint32_t before = dir->chain.count - clusters;
     rc = clusters_dir_zero(dir, before, dir->chain.count);
-    if (rc == 0) {
-        dir->size = dir->valid = old_size + more;
-        rc = sized ? dir->base.volume->driver->write_node(&dir->base) : 0;
-    }
     if (rc < 0) {
-        dir->size = dir->valid = old_size;
         (void)clusters_chain_cut(h, &dir->chain, before, true, clusters_owner(dir));
         return rc;
     }
+    dir->size = dir->valid = old_size + more;
     dir->hint.count += (uint32_t)(more >> CLUSTERS_ENTRY_SHIFT);
-    return 0;
+    if (sized) {
+        /* When this fails the larger size may have reached the device all the same, so that the
+         * clusters are never given back; the entry is tried again with the next sync. */
+        volume_node_mark_dirty(&dir->base);
+        rc = dir->base.volume->driver->write_node(&dir->base);
+    }
+    return rc;
 }
 
 /* The entries that a set is about to cover must be free, and what comes behind a tail must not come

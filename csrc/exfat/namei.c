@@ -79,6 +79,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     struct exfat_name name;
     struct exfat_set set;
     struct clusters_slot slot;
+    bool written = false;
     int rc = exfat_name_parse(x, s, length, true, &name);
     if (rc < 0 || (rc = exfat_mark_dirty(&x->heap)) < 0 || (rc = clusters_node_new(v, &n)) < 0) {
         return rc;
@@ -94,6 +95,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     n->index = slot.index;
     n->entries = entries_of(&name);
     exfat_set_build(&set, &name, n);
+    written = true;
     if ((rc = insert_set(d, &set, &name, &slot)) < 0) {
         goto out;
     }
@@ -105,8 +107,8 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     *out = &n->base;
     return exfat_set_touch_dir(d, 2);
 out:
-    if (n->chain.first != 0) {
-        (void)clusters_chain_cut(&x->heap, &n->chain, 0, true, "directory");
+    if (n->chain.first != 0) { /* a set that failed may be on the device for a while */
+        (void)clusters_chain_cut(&x->heap, &n->chain, 0, !written, "directory");
     }
     clusters_node_destroy(n);
     return rc;
@@ -220,44 +222,49 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
                          const struct exfat_name *old_name, const struct exfat_name *name,
                          struct clusters_node *replaced)
 {
-    struct volume *v = n->base.volume;
     struct clusters_slot slot;
+    struct clusters_node *from = old->dir;
     struct exfat_set gone;
+    struct exfat_name its_name;
     uint64_t offset;
     uint32_t piece;
-    int rc = clusters_slot_find(dir, set->count, &slot);
-    if (rc < 0) {
-        return rc;
-    }
-    if ((rc = insert_set(dir, set, name, &slot)) < 0) {
-        return rc;
-    }
+    int rc = 0;
     if (replaced) {
-        struct exfat_name its_name;
         rc = exfat_set_read(clusters_node_of(replaced->base.parent), replaced->index, &gone);
-        if (rc == 0 && (rc = exfat_set_name(exfat_of(v), &gone, &its_name)) == 0) {
-            rc = erase_entry(replaced, &gone, &its_name, true, CACHE_REMOVAL);
-        }
-        if (rc == 0) {
+        rc = rc < 0 ? rc : exfat_set_name(exfat_of(n->base.volume), &gone, &its_name);
+    }
+    if (rc < 0 || (rc = clusters_slot_find(dir, set->count, &slot)) < 0 ||
+        (rc = insert_set(dir, set, name, &slot)) < 0) {
+        return rc;
+    }
+    rc = erase_entry(n, old, old_name, false, CACHE_REMOVAL);
+    if (rc == 0 && replaced) {
+        rc = erase_entry(replaced, &gone, &its_name, true, CACHE_REMOVAL);
+        if (rc < 0) { /* the old name comes back, and its place is not free after all */
+            exfat_set_restore(old, CACHE_REMOVAL);
+            names_uncertain(from->names);
+            names_holes_drop(from->names);
+            from->hint.valid = false;
+        } else {
             replaced->base.unlinked = true;
             volume_node_forget(&replaced->base);
             rc = clusters_unpin(replaced);
         }
     }
-    if (rc == 0) {
-        rc = erase_entry(n, old, old_name, false, CACHE_REMOVAL);
-    }
-    if (rc < 0) { /* the old name stays, so the new one goes */
+    if (rc < 0 && !(replaced && replaced->base.unlinked)) { /* as before: the new name goes */
         exfat_set_revoke(set, CACHE_ENTRY);
         clusters_set_erased(dir, slot.index, set->count, &name->hash, 1);
+        return rc;
     }
-    if (rc < 0 || (rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
+    int late = rc;
+    if ((rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
         return rc;
     }
     n->index = slot.index;
     n->entries = set->count;
     volume_node_set_parent(&n->base, &dir->base);
-    return volume_node_rekey(&n->base, clusters_node_key(offset));
+    rc = volume_node_rekey(&n->base, clusters_node_key(offset));
+    return rc < 0 ? rc : late;
 }
 
 int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s, size_t length,

@@ -1,0 +1,185 @@
+"""The n-th read, write or flush fails, for every n until the workload no longer has so many.
+
+The error surfaces at the call, or at sync() or close() at the latest; the device is consistent then,
+and what sync() had returned for is there.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+from model.crash import AT_WORST, Plan, judge
+from model.rawexfat import read_image
+from model.workloads import WORKLOADS, plan_of
+
+import pyexfat as px
+
+SIZE = 1 << 20
+POLICIES: dict[str, dict[str, Any]] = {
+    "ours": {},
+    "before": px.Policy.before().as_dict(),
+    "no memory": {"memory_budget": 0},
+}
+MODES = [
+    ("lazy", "ours"),
+    ("lazy", "before"),
+    ("lazy", "no memory"),
+    ("dirsync", "ours"),
+    ("dirsync", "before"),
+    ("sync", "ours"),
+]
+
+
+class Outcome:
+    """How far a workload came on a device that fails, and what it said."""
+
+    def __init__(self) -> None:
+        """Nothing has happened yet."""
+        self.step = -1  # the one under way when it ended
+        self.durable = -1
+        self.names = -1
+        self.error: OSError | None = None
+        self.close_error: OSError | None = None
+
+
+def run(plan: Plan, faults: px.Faults, sync_mode: str, policy: dict[str, Any], heal: bool) -> Outcome:
+    """Runs the workload up to the first error, and closes; ``heal``: the device works again then."""
+    out = Outcome()
+    try:
+        vol = px.open(faults, "r+", sync=sync_mode, policy=policy)
+    except OSError as error:
+        out.error = error
+        return out
+    try:
+        for i, step in enumerate(plan.steps):
+            out.step = i
+            step.call(vol)
+            if step.syncs or sync_mode == "sync":
+                out.durable = out.names = i
+            elif sync_mode == "dirsync" and step.names:
+                out.names = i
+    except OSError as error:
+        out.error = error
+    finally:
+        if heal and out.error is not None:
+            faults.clear()
+        try:
+            vol.close()
+        except OSError as error:
+            out.close_error = error
+    return out
+
+
+@pytest.fixture(params=WORKLOADS)
+def workload(request: pytest.FixtureRequest) -> str:
+    """Each of the workloads."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("sync_mode", "policy"), MODES)
+@pytest.mark.parametrize("op", ["read", "write", "flush"])
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [("fail", errno.EIO), ("fail", errno.ENOSPC), ("die", errno.EIO), ("tear", errno.EIO)],
+    ids=["EIO", "ENOSPC", "dies", "torn"],
+)
+def test_nth_operation_fails(
+    workload: str, sync_mode: str, policy: str, op: Any, action: Any, code: int
+) -> None:
+    """One by one, once or for good."""
+    if action == "tear" and op != "write":
+        pytest.skip("only a write can be torn")
+    plan = plan_of(workload)
+    with px.Device.memory(SIZE) as base:
+        px.format(base, cluster_size=512).close()
+        for n in range(1, 1000):
+            with base.branch() as device, device.faults() as faults:
+                faults.add(op, nth=n, action=action, error=code, keep=512)
+                out = run(plan, faults, sync_mode, POLICIES[policy], heal=action != "die")
+                reached = faults.count(op) >= n
+                faults.clear()
+                if not reached:
+                    assert out.error is None
+                    assert out.close_error is None
+                    break
+                assess(plan, device, out, op, action, code, f"{op} {n}", policy == "before")
+    assert n > 1, "nothing was ever tried"
+
+
+def assess(
+    plan: Plan,
+    device: px.Device,
+    out: Outcome,
+    op: str,
+    action: str,
+    code: int,
+    what: str,
+    old_way: bool,
+) -> None:
+    """What was said, and what is on the device."""
+    said = [e for e in (out.error, out.close_error) if e is not None]
+    if op != "read":  # a read ahead may fail in silence: nobody needs it
+        assert said, f"{what}: nobody was told"
+    assert all(e.errno == code for e in said), f"{what}: {said}"
+    raw = read_image(device.pread(SIZE, 0))
+    last = out.step if out.error is not None else len(plan.steps)
+    if old_way and action == "die":
+        return  # entry by entry a set is changed by halves, which is what the old way could not help
+    wrong = judge(plan, raw, out.durable, last, out.names)
+    assert wrong == [], f"{what} in step {out.step} {plan.steps[out.step].text}: {wrong}"
+    if not said:
+        assert raw.violations == []
+    if not raw.dirty:
+        assert raw.violations == [], f"{what}: marked clean with {raw.violations}"
+    if raw.kinds() <= AT_WORST:
+        reopen(device, raw, what)
+
+
+def reopen(device: px.Device, raw: Any, what: str) -> None:
+    """The volume can be opened and worked with; the branch goes away with all of it."""
+    with px.open(device, "r+") as vol:
+        assert vol.was_dirty == raw.dirty, what
+        for path, entry in raw.tree.items():
+            if not entry.is_dir:
+                assert vol.read_bytes(path) == entry.data, what
+        vol.write_bytes("/afterwards", b"x" * 2000)
+    after = read_image(device.pread(SIZE, 0))
+    assert after.kinds() <= AT_WORST, what
+    assert after.tree["/afterwards"].data == b"x" * 2000
+
+
+def test_a_full_device_says_so_and_stays_as_it_was() -> None:
+    """ENOSPC of the volume itself, in every call that takes space."""
+    with px.Device.memory(SIZE) as device, px.format(device, cluster_size=4096) as vol:
+        vol.mkdir("/d")
+        vol.write_bytes("/a", b"a" * 5000)
+        vol.touch("/fill")
+        free = vol.usage().free
+        vol.truncate("/fill", free)
+        before = {p: vol.stat(p).st_size for p in ("/a", "/fill")}
+        handle = vol.open_file("/a", 2)
+        room = [f"name {i} {'n' * 200}" for i in range(200)]
+        for call in (
+            lambda: vol.mkdir("/e"),
+            lambda: vol.truncate("/a", 8193),
+            lambda: vol.fallocate("/a", 0, 8193),
+            lambda: vol.fallocate("/a", 0, 8193, keep_size=True),
+            lambda: handle.pwrite(b"z" * 4096, 8000),
+            lambda: handle.resize(1 << 20),
+            lambda: vol.create_many("/d", room),
+        ):
+            with pytest.raises(OSError, match="No space left") as caught:
+                call()
+            assert caught.value.errno == errno.ENOSPC
+            assert vol.usage().free == 0
+        handle.close()
+        assert before == {p: vol.stat(p).st_size for p in ("/a", "/fill")}
+        assert vol.read_bytes("/a") == b"a" * 5000
+        made = vol.listdir("/d")
+        assert made == room[: len(made)]
+        vol.unlink("/fill")
+        assert vol.usage().free == free
+        vol.close()
+        assert read_image(device.pread(SIZE, 0)).violations == []
