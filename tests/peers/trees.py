@@ -326,7 +326,7 @@ class Filler:
 
     def stamps(self) -> None:
         """A time of its own for each, to 10 ms, from the first to the last; a few attributes."""
-        east = self.volume.utc_offset * 60 * SECOND
+        east = (self.volume.utc_offset or 0) * 60 * SECOND
         chosen = [
             ns(1980, 1, 1) - east,  # stamps are local time
             ns(1999, 12, 31, 23, 59, 59, ms=990),
