@@ -3,33 +3,10 @@
 
 #include <stdlib.h>
 
-enum {
-    PIECE = 4096,       /* of the root directory, read at a time */
-    BUDGET = 64 * 1024, /* bytes that a detection may read */
-};
-
-struct reader {
-    struct device *d;
-    uint64_t left; /* of the budget */
-    uint8_t buffer[2 * PIECE];
-};
-
-/* Reads the device's sectors around n bytes, n <= PIECE; where those are in the buffer, or NULL. */
-static const uint8_t *read_around(struct reader *r, uint64_t offset, size_t n)
-{
-    uint64_t sector = r->d->sector_size;
-    uint64_t start = offset / sector * sector;
-    uint64_t length = base_round_up(offset + n, sector) - start;
-
-    if (length > r->left || device_read(r->d, start, r->buffer, (size_t)length) != 0) {
-        return NULL;
-    }
-    r->left -= length;
-    return r->buffer + (offset - start);
-}
+#include "volume/peek.h"
 
 /* 0, which is no cluster, when there is no telling. */
-static uint32_t next_cluster(struct reader *r, const struct exfat_geometry *g, uint32_t cluster)
+static uint32_t next_cluster(struct volume_peek *r, const struct exfat_geometry *g, uint32_t cluster)
 {
     uint64_t fat = g->fat_offset;
     const uint8_t *p;
@@ -37,7 +14,7 @@ static uint32_t next_cluster(struct reader *r, const struct exfat_geometry *g, u
     if (g->volume_flags & EXFAT_FLAG_ACTIVE_FAT) {
         fat += g->fat_length;
     }
-    p = read_around(r, (fat << g->sector_shift) + (uint64_t)cluster * 4, 4);
+    p = volume_peek_at(r, (fat << g->sector_shift) + (uint64_t)cluster * 4, 4);
     return p ? base_le32(p) : 0;
 }
 
@@ -66,10 +43,10 @@ static bool take_entries(const uint8_t *p, size_t n, struct volume_detected *out
 }
 
 /* The root directory as far as the budget goes. What cannot be read stays unknown. */
-static void read_root(struct reader *r, const struct exfat_geometry *g, struct volume_detected *out)
+static void read_root(struct volume_peek *r, const struct exfat_geometry *g, struct volume_detected *out)
 {
     uint64_t cluster_size = UINT64_C(1) << g->cluster_shift, within = 0;
-    size_t n = (size_t)base_min(cluster_size, PIECE);
+    size_t n = (size_t)base_min(cluster_size, VOLUME_PEEK);
     uint32_t cluster = g->root_cluster;
     bool has_label = false;
 
@@ -78,7 +55,7 @@ static void read_root(struct reader *r, const struct exfat_geometry *g, struct v
         const uint8_t *p;
 
         offset += ((uint64_t)(cluster - EXFAT_FIRST_CLUSTER) << g->cluster_shift) + within;
-        p = read_around(r, offset, n);
+        p = volume_peek_at(r, offset, n);
         if (!p || !take_entries(p, n, out, &has_label)) {
             return;
         }
@@ -91,7 +68,7 @@ static void read_root(struct reader *r, const struct exfat_geometry *g, struct v
 }
 
 /* What the first sector says, whatever else is wrong. 1: the name stands there. */
-static int read_first(struct reader *r, struct volume_detected *out)
+static int read_first(struct volume_peek *r, struct volume_detected *out)
 {
     const uint8_t *p = r->buffer;
     uint64_t length;
@@ -122,7 +99,7 @@ static int read_first(struct reader *r, struct volume_detected *out)
 int exfat_detect(struct device *d, struct volume_detected *out)
 {
     struct exfat_geometry g;
-    struct reader *r = malloc(sizeof *r);
+    struct volume_peek *r = malloc(sizeof *r);
     int found, err;
 
     if (!r) {
@@ -137,7 +114,7 @@ int exfat_detect(struct device *d, struct volume_detected *out)
     if (err == -BASE_ECORRUPT) {
         out->damaged = true;
     } else if (err == 0) {
-        r->left = BUDGET - d->sector_size - ((uint64_t)EXFAT_BOOT_SECTORS << g.sector_shift);
+        r->left = VOLUME_PEEK_BUDGET - d->sector_size - ((uint64_t)EXFAT_BOOT_SECTORS << g.sector_shift);
         read_root(r, &g, out);
     } else if (err != -BASE_EUNSUPPORTED) {
         found = err;
@@ -145,4 +122,11 @@ int exfat_detect(struct device *d, struct volume_detected *out)
 out:
     free(r);
     return found;
+}
+
+bool exfat_has_backup(struct device *d)
+{
+    struct exfat_geometry g;
+
+    return exfat_boot_read(d, true, &g, NULL) == 0;
 }

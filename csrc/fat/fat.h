@@ -161,6 +161,18 @@ int fat_mount(struct volume *v);
 void fat_unmount(struct volume *v);
 
 /* ---- label.c ---- */
+/* UTF-8 to 11 bytes: 1, or 0 and "NO NAME" when it is empty, blank or that. -EINVAL,
+ * -ENAMETOOLONG, -EILSEQ and -EUNATCH (no such character in the code page) say why in *e. */
+int fat_label_parse(const struct fat_codepage *c, const char *label, size_t n,
+                    uint8_t out[FAT_LABEL_BYTES], struct base_error *e);
+/* 11 bytes without the blanks at their end to UTF-8; returns the length, or -ENAMETOOLONG. */
+int fat_label_text(const struct fat_codepage *c, const uint8_t label[FAT_LABEL_BYTES], char *buffer,
+                   size_t cap);
+bool fat_label_is_none(const uint8_t label[FAT_LABEL_BYTES]); /* in the boot sector */
+bool fat_label_is_entry(const uint8_t entry[CLUSTERS_ENTRY_SIZE]);
+void fat_label_build(uint8_t entry[CLUSTERS_ENTRY_SIZE], const uint8_t label[FAT_LABEL_BYTES],
+                     const struct clusters_stamp *stamp);
+void fat_label_of_entry(const uint8_t entry[CLUSTERS_ENTRY_SIZE], uint8_t out[FAT_LABEL_BYTES]);
 int fat_get_label(struct volume *v, char *buffer, size_t cap);
 int fat_set_label(struct volume *v, const char *label, size_t n);
 int fat_set_serial(struct volume *v, uint32_t serial);

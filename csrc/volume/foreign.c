@@ -83,36 +83,3 @@ int volume_detect_xfs(struct device *d, struct volume_detected *out)
     copy_label(out->label, sizeof out->label, b + 108, 12);
     return 1;
 }
-
-/* FAT has no magic of its own: the fields must fit together, and the cluster count tells the width
- * of its entries. */
-int volume_detect_fat(struct device *d, struct volume_detected *out)
-{
-    uint8_t b[FIRST];
-    int rc = read_first(d, b);
-    if (rc <= 0)
-        return rc;
-    uint32_t sector = base_le16(b + 11), per_cluster = b[13], reserved = base_le16(b + 14);
-    uint32_t fats = b[16], root = base_le16(b + 17);
-    uint64_t sectors = base_le16(b + 19) ? base_le16(b + 19) : base_le32(b + 32);
-    uint64_t fat_size = base_le16(b + 22) ? base_le16(b + 22) : base_le32(b + 36);
-    bool is_wide = base_le16(b + 22) == 0; /* the FAT32 layout of the fields from offset 36 on */
-    if (!is_sector_size(sector) || !base_is_power_of_two(per_cluster) || reserved == 0 ||
-        fats == 0 || fats > 4 || b[21] < 0xF0 || fat_size == 0 || is_wide != (root == 0))
-        return 0;
-    uint64_t head = reserved + fats * fat_size + base_div_up((uint64_t)root * 32, sector);
-    if (head >= sectors)
-        return 0;
-    uint64_t clusters = (sectors - head) / per_cluster;
-    const char *type = is_wide ? "fat32" : clusters < 4085 ? "fat12" : "fat16";
-    snprintf(out->fs, sizeof out->fs, "%s", type);
-    out->size = sectors * sector;
-    const uint8_t *extended = b + (is_wide ? 66 : 38); /* BS_BootSig, BS_VolID, BS_VolLab */
-    if (extended[0] == 0x28 || extended[0] == 0x29) {
-        out->serial = base_le32(extended + 1);
-        out->has_serial = true;
-    }
-    if (extended[0] == 0x29 && memcmp(extended + 5, "NO NAME    ", 11) != 0)
-        copy_label(out->label, sizeof out->label, extended + 5, 11);
-    return 1;
-}

@@ -77,12 +77,12 @@ struct volume_row {
     const struct volume_driver *driver; /* NULL: known by sight only */
     int (*detect)(struct device *d, struct volume_detected *out);
     int (*format)(struct device *d, const struct volume_format *f, struct base_error *e);
-    bool has_backup; /* can be opened when its first sectors are gone */
+    /* Whether it can be opened when its first sectors are gone; NULL: never. */
+    bool (*has_backup)(struct device *d);
 };
 /* The driver for fs, or, when fs is NULL, for what is on the device. */
 int volume_find_driver(struct device *d, const char *fs, bool use_backup,
                        const struct volume_driver **out, struct base_error *e);
-int volume_detect_fat(struct device *d, struct volume_detected *out);
 int volume_detect_xfs(struct device *d, struct volume_detected *out);
 int volume_detect_ntfs(struct device *d, struct volume_detected *out);
 

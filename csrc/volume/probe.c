@@ -7,10 +7,10 @@
 
 /* In the order of trying: the surest marks first. */
 static const struct volume_row rows[] = {
-    {"exfat", &exfat_driver, exfat_detect, exfat_format, true},
-    {"ntfs", NULL, volume_detect_ntfs, NULL, false},
-    {"xfs", NULL, volume_detect_xfs, NULL, false},
-    {"fat", NULL, volume_detect_fat, NULL, false},
+    {"exfat", &exfat_driver, exfat_detect, exfat_format, exfat_has_backup},
+    {"ntfs", NULL, volume_detect_ntfs, NULL, NULL},
+    {"xfs", NULL, volume_detect_xfs, NULL, NULL},
+    {"fat", &fat_driver, fat_detect, fat_format, fat_has_backup},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -45,12 +45,13 @@ static const struct volume_row *row_by_name(const char *fs)
     return NULL;
 }
 
-static const struct volume_row *row_with_backup(void)
+/* The first of all when none has one: it says what is wrong. */
+static const struct volume_row *row_with_backup(struct device *d)
 {
     for (size_t i = 0; i < ROWS; i++)
-        if (rows[i].driver && rows[i].has_backup)
+        if (rows[i].driver && rows[i].has_backup && rows[i].has_backup(d))
             return &rows[i];
-    return NULL;
+    return &rows[0];
 }
 
 static int unsupported(struct base_error *e, const char *fs, const char *detail)
@@ -74,7 +75,7 @@ int volume_find_driver(struct device *d, const char *fs, bool use_backup,
         if (rc < 0)
             return rc;
         if (rc == 0 && use_backup)
-            row = row_with_backup();
+            row = row_with_backup(d);
         if (!row)
             return base_damage(e, "boot region", 0, "FileSystemName", 0, 0,
                                "no known file system was found");

@@ -461,5 +461,8 @@ struct volume_detected {
 int volume_detect(struct device *d, struct volume_detected *out);
 int exfat_detect(struct device *d, struct volume_detected *out);
 int fat_detect(struct device *d, struct volume_detected *out);
+/* Whether there is a sound backup of the boot sectors. */
+bool exfat_has_backup(struct device *d);
+bool fat_has_backup(struct device *d);
 
 #endif
