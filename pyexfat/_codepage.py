@@ -1,4 +1,4 @@
-"""Code pages as the core takes them: what each byte or pair of bytes means, from Python's codecs."""
+"""Code pages as the core takes them: what each byte or pair of bytes means, by Python's codecs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ east of UTC, or a tzinfo object."""
 UTC: Zone = ((0, 0),)
 
 _FIRST = 0  # 1970-01-01
-_LAST = int(datetime(2110, 1, 1, tzinfo=timezone.utc).timestamp())
+_LAST = 4_417_977_600  # 2110-01-01
 _STEP = 86_400 * 7  # no offset has been in force for a shorter time since 1970
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
