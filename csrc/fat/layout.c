@@ -47,6 +47,7 @@ struct layout {
     bool wanted_by_user;
     uint64_t size; /* bytes */
     uint64_t sectors, sector_size;
+    uint64_t all_sectors;                  /* before they are cut to whole tracks */
     uint64_t reserved, fats, root_entries; /* as wished */
     enum align align;
 };
@@ -96,7 +97,8 @@ static int choose_sectors(struct layout *l, const struct device *d)
         return base_bad_argument(l->e, "partition_offset", "must be a multiple of the sector size");
     }
     l->size = f->size ? f->size : d->size;
-    l->sectors = base_min(l->size / l->sector_size, UINT32_MAX);
+    l->all_sectors = base_min(l->size / l->sector_size, UINT32_MAX);
+    l->sectors = l->all_sectors;
     return 0;
 }
 
@@ -270,7 +272,9 @@ static uint32_t fat32_cluster(uint64_t sectors)
 static bool search(const struct layout *l, uint32_t bits, struct candidate *out)
 {
     uint32_t wish = (uint32_t)(l->f->cluster_size / l->sector_size);
-    uint32_t first = wish ? wish : bits == 32 ? fat32_cluster(l->sectors) : l->usual.per_cluster;
+    uint32_t first = wish         ? wish
+                     : bits == 32 ? fat32_cluster(l->all_sectors)
+                                  : l->usual.per_cluster;
     uint32_t last = wish ? wish : PER_CLUSTER_MAX;
 
     for (uint32_t n = first; n <= last; n *= 2) {
