@@ -1,7 +1,7 @@
 """The n-th read, write or flush fails, for every n until the workload no longer has so many.
 
-The error surfaces at the call, or at sync() or close() at the latest; the device is consistent then,
-and what sync() had returned for is there.
+The error surfaces at the call, or at sync() or close() at the latest; the device is consistent
+then, and what sync() had returned for is there.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ class Outcome:
         self.close_error: OSError | None = None
 
 
-def run(plan: Plan, faults: px.Faults, sync_mode: str, policy: dict[str, Any], heal: bool) -> Outcome:
-    """Runs the workload up to the first error, and closes; ``heal``: the device works again then."""
+def run(
+    plan: Plan, faults: px.Faults, sync_mode: str, policy: dict[str, Any], heal: bool
+) -> Outcome:
+    """Runs the workload up to the first error and closes; ``heal``: the device works again."""
     out = Outcome()
     try:
         vol = px.open(faults, "r+", sync=sync_mode, policy=policy)
@@ -126,7 +128,7 @@ def assess(
     raw = read_image(device.pread(SIZE, 0))
     last = out.step if out.error is not None else len(plan.steps)
     if old_way and action == "die":
-        return  # entry by entry a set is changed by halves, which is what the old way could not help
+        return  # entry by entry a set is changed by halves: the old way could not help it
     wrong = judge(plan, raw, out.durable, last, out.names)
     assert wrong == [], f"{what} in step {out.step} {plan.steps[out.step].text}: {wrong}"
     if not said:

@@ -1,8 +1,8 @@
 """Power cuts at every write: at worst the device has space that nobody owns and the dirty mark.
 
-A recorder logs what a workload writes. The device is then rebuilt as of every point of the log, with
-the last write torn, and with writes since the last flush lost in any order, as a disk's own cache
-may lose them; an independent reader says what is on it.
+A recorder logs what a workload writes. The device is then rebuilt as of every point of the log,
+with the last write torn, and with writes since the last flush lost in any order, as a disk's own
+cache may lose them; an independent reader says what is on it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Recorded:
     ends: list[int]
 
     def position(self, count: int, sync_mode: str) -> tuple[int, int, int]:
-        """(last durable step, step that wrote last, last step whose names are durable) at a prefix."""
+        """At a prefix: last durable step, step that wrote last, last step with durable names."""
         current = bisect_left(self.ends, count)
         durable = names = -1
         for i in range(bisect_right(self.ends, count)):  # those that have returned
@@ -77,7 +77,9 @@ def apply(image: bytes | bytearray, entries: list[Any]) -> bytearray:
     return out
 
 
-def check(recorded: Recorded, image: bytes | bytearray, count: int, sync_mode: str, what: str) -> None:
+def check(
+    recorded: Recorded, image: bytes | bytearray, count: int, sync_mode: str, what: str
+) -> None:
     """One state of the device."""
     durable, current, names = recorded.position(count, sync_mode)
     raw = read_image(image)
@@ -101,7 +103,9 @@ MODES = [
 ]
 
 
-@pytest.fixture(params=[(w, *m) for w in WORKLOADS for m in MODES], ids=lambda p: "-".join(map(str, p)))
+@pytest.fixture(
+    params=[(w, *m) for w in WORKLOADS for m in MODES], ids=lambda p: "-".join(map(str, p))
+)
 def recorded(request: pytest.FixtureRequest) -> tuple[Recorded, str]:
     """A workload's log in one mode."""
     workload, sync_mode, policy, fats = request.param
@@ -124,13 +128,11 @@ def test_after_every_write(recorded: tuple[Recorded, str]) -> None:
             check(work, image, count, sync_mode, "cut")
     final = read_image(image)
     assert final.violations == []
-    assert {p: None if e.is_dir else e.data for p, e in final.tree.items() if p != "/"} == work.plan.end
+    assert {
+        p: None if e.is_dir else e.data for p, e in final.tree.items() if p != "/"
+    } == work.plan.end
 
 
-@pytest.mark.xfail(
-    reason="a File entry and its Stream Extension in two sectors can't be changed at once: a cut"
-    " between the two leaves a set whose checksum is wrong"
-)
 @pytest.mark.parametrize("sync_mode", ["lazy", "sync"])
 def test_update_of_a_set_that_lies_across_sectors(sync_mode: str) -> None:
     """A file that is on the device stays whole when it is changed, wherever its entries are."""

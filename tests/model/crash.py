@@ -147,9 +147,7 @@ def rename(old: str, new: str) -> Step:
                 moved[new + path[len(old) :]] = content
         return [moved]
 
-    return Step(
-        f"mv {old} {new}", lambda v: v.rename(old, new), apply, names=True, pair=(old, new)
-    )
+    return Step(f"mv {old} {new}", lambda v: v.rename(old, new), apply, names=True, pair=(old, new))
 
 
 def sync() -> Step:

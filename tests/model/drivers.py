@@ -34,7 +34,22 @@ class Driver:
 # Pairs that differ in case only, lengths at the borders of an entry, names of two surrogates and of
 # one, characters whose case is special, spaces and dots at the ends.
 _CHOSEN = [
-    *("a", "A", "b.txt", "B.TXT", "ä", "Ä", "straße.txt", "STRASSE.TXT", "ﬀ", "ı", "İ", "ǆ", "ǅ", "Ǆ"),
+    *[
+        "a",
+        "A",
+        "b.txt",
+        "B.TXT",
+        "ä",
+        "Ä",
+        "straße.txt",
+        "STRASSE.TXT",
+        "ﬀ",
+        "\u0131",
+        "İ",
+        "ǆ",
+        "ǅ",
+        "Ǆ",
+    ],
     *("y" * 15, "y" * 16, "y" * 30, "y" * 31, "x" * 255, "X" * 255, "z" * 240),
     *("😀.png", "\ud800lone", "lone\udfff", "\udc80", "𐐨", "𐐀"),
     *("trailing.", "trailing..", "trailing ", " lead", "...", ".hidden", "a.", "a "),

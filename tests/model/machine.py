@@ -22,8 +22,8 @@ START = 1_700_000_000 * 10**9
 READ, WRITE = _core.OPEN_READ, _core.OPEN_WRITE
 CREATE, EXCLUSIVE = _core.OPEN_CREATE, _core.OPEN_EXCLUSIVE
 TRUNCATE, APPEND = _core.OPEN_TRUNCATE, _core.OPEN_APPEND
-# Space set aside beyond the size (keep_size) that no close() gave back: owned by nobody, or in a chain
-# that is longer than the file.
+# Space set aside beyond the size (keep_size) that no close() gave back: owned by nobody, or in a
+# chain that is longer than the file.
 LEAKS = {"orphan", "chain long"}
 SETTABLE = [READ_ONLY, HIDDEN, SYSTEM, ARCHIVE]
 
@@ -218,7 +218,7 @@ class VolumeMachine(RuleBasedStateMachine):
         return -(-n // self.cluster)
 
     def attempt(self, call: Callable[[], Any], due: int, need: int) -> bool:
-        """Calls; the error must be ``due`` (0: none), or ENOSPC when ``need`` clusters are not free.
+        """Calls; the error must be ``due`` (0: none), or ENOSPC with fewer than ``need`` free.
 
         Whether it was done. A call for which there was no room must have changed nothing.
         """
@@ -231,7 +231,8 @@ class VolumeMachine(RuleBasedStateMachine):
                 assert free < need, f"ENOSPC with {free} clusters free for {need}"
                 assert self.vol.usage().free_clusters == free
                 return False
-            assert error.errno == due, f"{error!r}, due was {errno.errorcode.get(due, due)}"
+            if error.errno != due:
+                raise AssertionError(f"due was {errno.errorcode.get(due, due)}") from error
             return False
         assert due == 0, f"should have failed with {errno.errorcode[due]}"
         return True
@@ -397,8 +398,8 @@ class VolumeMachine(RuleBasedStateMachine):
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 assert self.vol.usage().free_clusters < self.driver.growth
-            else:
-                assert error.errno == due
+            elif error.errno != due:
+                raise
             return int(error.done)  # type: ignore[attr-defined]
         assert due == 0
         assert done == count
@@ -516,10 +517,14 @@ class VolumeMachine(RuleBasedStateMachine):
         chosen = self.pick(choices, which)
         if by_path:
             node, due = chosen, self.writable_error(chosen)
-            done = self.allocate(node, lambda: vol.fallocate(node.path, offset, n, keep), due, offset + n)
+            done = self.allocate(
+                node, lambda: vol.fallocate(node.path, offset, n, keep), due, offset + n
+            )
         else:
             node, due = chosen.node, 0 if chosen.flags & WRITE else errno.EBADF
-            done = self.allocate(node, lambda: chosen.handle.allocate(offset, n, keep), due, offset + n)
+            done = self.allocate(
+                node, lambda: chosen.handle.allocate(offset, n, keep), due, offset + n
+            )
         if done and offset + n > len(node.data):
             if keep:
                 node.reserved = True
@@ -534,7 +539,9 @@ class VolumeMachine(RuleBasedStateMachine):
     # ---- whole files, attributes ----
 
     @rule(where=PICK, name=st.data(), size=PLACE, seed=st.integers(0, 99))
-    def write_bytes(self, where: int, name: st.DataObject, size: tuple[int, int], seed: int) -> None:
+    def write_bytes(
+        self, where: int, name: st.DataObject, size: tuple[int, int], seed: int
+    ) -> None:
         """A buffered stream over a new file or an old one."""
         assert self.vol is not None
         directory = self.pick(self.model.directories(), where)
@@ -543,7 +550,9 @@ class VolumeMachine(RuleBasedStateMachine):
         if node is not None and self.writable_error(node):
             return
         data = content(seed, self.length(size))
-        free = self.vol.usage().free_clusters + (0 if node is None else self.clusters(len(node.data)))
+        free = self.vol.usage().free_clusters + (
+            0 if node is None else self.clusters(len(node.data))
+        )
         if free < self.clusters(len(data)) + self.driver.growth or (node and node.reserved):
             return  # whether it fits is what `write` tries
         path = self.place(directory, text, 0)

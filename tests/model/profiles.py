@@ -1,4 +1,4 @@
-"""How long the state machines run, by the hypothesis profile that conftest or the command line set."""
+"""How long the state machines run, by the hypothesis profile in force."""
 
 from __future__ import annotations
 

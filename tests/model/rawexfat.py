@@ -59,13 +59,13 @@ class RawEntry:
 
     @property
     def kind(self) -> str:
-        """"dir" or "file"."""
+        """Either "dir" or "file"."""
         return "dir" if self.is_dir else "file"
 
 
 @dataclass
 class RawVolume:
-    """All that was found. ``tree`` has the root as ``"/"``; ``children`` the names in disk order."""
+    """All that was found: ``tree`` by path, ``children`` as names in the order of the disk."""
 
     tree: dict[str, RawEntry] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def _set_bits(bits: int, limit: int) -> list[int]:
     return found
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The image has no exFAT volume that could be walked at all."""
 
 
@@ -206,16 +206,18 @@ class _Reader:
     def boot(self) -> None:
         image, volume = self.image, self.volume
         if len(image) < 1 << 20 or image[3:11] != b"EXFAT   " or image[510:512] != b"\x55\xaa":
-            raise Unreadable("no exFAT boot sector")
+            raise UnreadableError("no exFAT boot sector")
         self._boot_fields(image[:512])
         sector = volume.sector_size
         main, backup = image[: 12 * sector], image[12 * sector : 24 * sector]
         for name, region in (("boot region", main), ("backup boot region", backup)):
             self._boot_region(name, region)
         stale_ok = (106, 107, 112)  # VolumeFlags, PercentInUse of the backup may be old [3.1.13]
-        differing = [
-            i for i in range(11 * sector) if main[i] != backup[i] and i not in stale_ok
-        ] if main != backup else []
+        differing = (
+            [i for i in range(11 * sector) if main[i] != backup[i] and i not in stale_ok]
+            if main != backup
+            else []
+        )
         if differing:
             self.bad("backup", "boot region", f"differs from the backup at bytes {differing[:8]}")
 
@@ -239,7 +241,7 @@ class _Reader:
             volume.percent,
         ) = struct.unpack_from("<QQIIIIIIHHBBBBB", boot, 64)
         if not 9 <= sector_shift <= 12 or cluster_shift > 25 - sector_shift:
-            raise Unreadable(f"sector shift {sector_shift}, cluster shift {cluster_shift}")
+            raise UnreadableError(f"sector shift {sector_shift}, cluster shift {cluster_shift}")
         volume.sector_size = sector = 1 << sector_shift
         volume.cluster_size = sector << cluster_shift
         self.heap = heap * sector
@@ -250,7 +252,7 @@ class _Reader:
         if revision != 0x100:
             self.bad("boot", "FileSystemRevision", hex(revision))
         if self.fats not in (1, 2):
-            raise Unreadable(f"{self.fats} FATs")
+            raise UnreadableError(f"{self.fats} FATs")
         if length * sector > len(self.image) or length * sector < 1 << 20:
             self.bad("boot", "VolumeLength", f"{length} sectors, image {len(self.image)} bytes")
         if self.fat_offset < 24:
@@ -260,7 +262,7 @@ class _Reader:
         if heap < self.fat_offset + self.fat_length * self.fats:
             self.bad("boot", "ClusterHeapOffset", str(heap))
         if heap + (volume.clusters << cluster_shift) > length:
-            raise Unreadable("the heap ends behind the volume")
+            raise UnreadableError("the heap ends behind the volume")
         # As many as fit, but for fewer than one FAT's rounding would allow [3.1.9].
         if volume.clusters != min((length - heap) >> cluster_shift, 2**32 - 11):
             self.bad("boot", "ClusterCount", str(volume.clusters))
@@ -269,7 +271,9 @@ class _Reader:
         active = volume.flags & 1
         if active and self.fats == 1:
             self.bad("flags", "ActiveFat", "there is only one FAT")
-        self.fat_at = (self.fat_offset + self.fat_length * (active if self.fats == 2 else 0)) * sector
+        self.fat_at = (
+            self.fat_offset + self.fat_length * (active if self.fats == 2 else 0)
+        ) * sector
 
     def _boot_region(self, name: str, region: bytes) -> None:
         sector = self.volume.sector_size
@@ -370,7 +374,9 @@ class _Reader:
                 self.bitmaps.append((entry[1], bits))
             elif entry[0] == UPCASE:
                 upcases += 1
-                self.table = self.bytes_of(self.chain(first, length, False, "up-case table"))[:length]
+                self.table = self.bytes_of(self.chain(first, length, False, "up-case table"))[
+                    :length
+                ]
                 stored = struct.unpack_from("<I", entry, 4)[0]
                 if rotate_sum32(self.table) != stored:
                     self.bad("upcase", "TableChecksum", hex(stored))
@@ -459,7 +465,9 @@ class _Reader:
         benign = types[name_entries:]
         whole = length and types[:name_entries] == [NAME] * name_entries
         if not whole or any(t & 0xE0 != 0xE0 for t in benign):
-            detail = f"{length} units, types {[hex(t) for t in types]} {self._crossing(index, count)}"
+            detail = (
+                f"{length} units, types {[hex(t) for t in types]} {self._crossing(index, count)}"
+            )
             self.bad("broken set", where, detail)
             return None
         text = b"".join(raw[(2 + k) * 32 + 2 : (3 + k) * 32] for k in range(name_entries))
@@ -579,7 +587,7 @@ def read_image(image: bytes | bytearray | memoryview, *, contents: bool = True) 
     """The whole volume at the start of ``image``; without contents files have no ``data``.
 
     Raises:
-        Unreadable: there is nothing to walk.
+        UnreadableError: there is nothing to walk.
     """
     reader = _Reader(bytes(image), contents)
     reader.boot()

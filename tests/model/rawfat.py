@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 
 from model.rawexfat import RawVolume as ExfatVolume
-from model.rawexfat import Unreadable, Violation, text_of, units_of
+from model.rawexfat import UnreadableError, Violation, text_of, units_of
 from model.rawexfat import read_image as read_exfat
 
 READ_ONLY, HIDDEN, SYSTEM, LABEL, DIRECTORY, ARCHIVE = 1, 2, 4, 8, 16, 32
@@ -26,7 +26,7 @@ DIRECTORY_MAX = 65536  # entries
 UNIT_AT = (1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 
-__all__ = ["RawEntry", "RawVolume", "Unreadable", "Violation", "read_image", "short_checksum"]
+__all__ = ["RawEntry", "RawVolume", "UnreadableError", "Violation", "read_image", "short_checksum"]
 
 
 @dataclass
@@ -198,7 +198,7 @@ class _Reader:
     def boot(self) -> None:
         image, volume = self.image, self.volume
         if len(image) < 512:
-            raise Unreadable("no boot sector")
+            raise UnreadableError("no boot sector")
         (
             sector,
             per_cluster,
@@ -211,16 +211,16 @@ class _Reader:
         ) = struct.unpack_from("<HBHBHHBH", image, 11)
         total32, size32 = struct.unpack_from("<II", image, 32)
         if sector not in (512, 1024, 2048, 4096, 8192, 16384, 32768):
-            raise Unreadable(f"sectors of {sector} bytes")
+            raise UnreadableError(f"sectors of {sector} bytes")
         if per_cluster == 0 or per_cluster & (per_cluster - 1) or not volume.fats or not reserved:
-            raise Unreadable(f"{per_cluster} sectors a cluster, {volume.fats} FATs")
+            raise UnreadableError(f"{per_cluster} sectors a cluster, {volume.fats} FATs")
         volume.sector_size, volume.cluster_size = sector, sector * per_cluster
         is_32 = size16 == 0
         fat_sectors, total = size16 or size32, total16 or total32
         root_sectors = -(-self.root_entries * 32 // sector)
         data = reserved + volume.fats * fat_sectors + root_sectors
         if fat_sectors == 0 or data >= total:
-            raise Unreadable("no room for clusters")
+            raise UnreadableError("no room for clusters")
         if total * sector > len(image):
             self.bad("boot", "TotalSectors", f"{total} sectors, image {len(image)} bytes")
         count = (total - data) // per_cluster
@@ -246,7 +246,7 @@ class _Reader:
         if flags & 0x80:
             self.active = flags & 15
             if self.active >= self.volume.fats:
-                raise Unreadable(f"FAT {self.active} is active")
+                raise UnreadableError(f"FAT {self.active} is active")
         if version:
             self.bad("boot", "Version", hex(version))
         self._info(info, reserved)
@@ -598,7 +598,7 @@ def read_image(
     ``east``: minutes by which its local time is ahead of UTC.
 
     Raises:
-        Unreadable: there is nothing to walk.
+        UnreadableError: there is nothing to walk.
     """
     reader = _Reader(bytes(image), contents, codepage, east)
     reader.boot()
