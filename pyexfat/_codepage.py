@@ -38,7 +38,8 @@ def codepage_table(codepage: CodePage | None) -> bytes | None:
 
 def _codec_name(codepage: CodePage) -> str:
     text = str(codepage).strip()
-    name = f"cp{text}" if text.isascii() and text.isdigit() else text
+    is_number = isinstance(codepage, int) or (text.isascii() and text.isdigit())
+    name = f"cp{text}" if is_number else text
     try:
         found = codecs.lookup(name)
         b"A".decode(found.name, "ignore")  # some codecs are not for text
