@@ -26,6 +26,7 @@ from .volume import Counters, Volume
 
 if TYPE_CHECKING:
     from .api import Detected, detect, format, open, partitions
+    from .fat import FatOptions
     from .path import Path
     from .policy import Policy
 
@@ -39,6 +40,7 @@ __all__ = [
     "DirEntry",
     "Env",
     "Extent",
+    "FatOptions",
     "Faults",
     "ImageError",
     "LogEntry",
@@ -67,6 +69,7 @@ _LATER = {
     "format": "api",
     "open": "api",
     "partitions": "api",
+    "FatOptions": "fat",
     "Path": "path",
     "Policy": "policy",
 }

@@ -442,6 +442,7 @@ def format(
     utc_offset: int | None = None,
     zone: _Zone | None = None,
     codepage: Buffer | None = None,
+    fat: dict[str, Any] | None = None,  # as FatOptions.as_dict()
 ) -> None: ...
 def partitions(device: Device, /) -> PartitionTable: ...
 def write_partition_table(

@@ -17,6 +17,7 @@ from ._records import Partition
 from ._zone import TimeZone, Zone, local_zone, zone_of
 from .device import Device
 from .env import epoch_from_environment, repeatable_env
+from .fat import FatOptions, partition_type
 from .path import Path
 from .sizes import Size, format_size, parse_size
 from .volume import Volume
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 SyncMode = Literal["lazy", "dirsync", "sync"]
 Scheme = Literal["mbr", "gpt"]
+
+_SECTOR_MOST = 4096  # of a device; FAT's own may be larger
+_PARTITION_TYPE = 446 + 4  # of the first entry of an MBR
 
 
 class Detected(NamedTuple):
@@ -357,18 +361,23 @@ def format(
     tz: TimeZone | None = None,
     utc_offset: int | None = None,
     codepage: CodePage | None = None,
+    fat: FatOptions | Mapping[str, Any] | None = None,
 ) -> Volume:
     """Makes a new, empty file system and returns it opened to be changed.
 
     What was there is lost. target: as for open(), but it must be writable; an image file is made
     when ``size`` is given.
 
+    fs: "exfat", "fat12", "fat16", "fat32", or "fat" for what fits the size best. fat: a FatOptions
+    or a mapping like it, of what only FAT has.
+
     size: bytes of the image (``"64 MiB"``). A file gets this size and loses its content, unless
     only a part of it is formatted; without it an existing file keeps its size. label: at most 11
-    UTF-16 units. serial: 32 bits, random if None. uuid: the volume's GUID, none if None.
-    cluster_size: None chooses by the size of the volume. sector_size: 512 to 4096. alignment: of
-    the FAT and the heap. fats: 1, or 2 for TexFAT. pack_bitmap: bitmap right behind the FAT, in
-    front of the heap's alignment. full: writes zeros over everything.
+    UTF-16 units (FAT: bytes in the code page). serial: 32 bits, random if None. uuid: the volume's
+    GUID, none if None. cluster_size: None chooses by the size of the volume. sector_size: 512 to
+    4096 (FAT: to 32,768). alignment: of the FAT and the heap; of FAT's heap alone, where one sector
+    stands for none. fats: 1, or 2 for TexFAT (FAT: 1 to 4, by default 2). pack_bitmap: bitmap right
+    behind the FAT, in front of the heap's alignment. full: writes zeros over everything.
 
     partition_table: "mbr" or "gpt" makes a table with one partition and formats that; partition
     formats one that there is; offset and length format a part of the target. populate: a directory
@@ -398,6 +407,7 @@ def format(
     places = (partition_table is not None) + (partition is not None) + bool(start or count)
     if places > 1:
         raise ValueError("only one of partition_table, partition and offset can be given")
+    options = None if fat is None else FatOptions.of(fat).as_dict()
     geometry = {
         "sector_size": parse_size(sector_size, "sector_size"),
         "cluster_size": _optional(cluster_size, "cluster_size") or 0,
@@ -405,7 +415,8 @@ def format(
     }
     whole = partition is None and not start and count is None
     with _naming(target), ExitStack() as undo:
-        opened = _make_target(target, wanted, geometry["sector_size"], whole, undo)
+        unit = geometry["sector_size"]
+        opened = _make_target(target, wanted, unit if unit <= _SECTOR_MOST else 0, whole, undo)
         device, place = _place(opened, partition_table, partition, start, count, env)
         _core.format(
             device,
@@ -422,8 +433,11 @@ def format(
             utc_offset=utc_offset,
             zone=zone,
             codepage=table,
+            fat=options,
             **geometry,
         )
+        if partition_table == "mbr" and fs.startswith("fat"):
+            _set_partition_type(opened.whole, device)
         volume = Volume(
             device,
             fs=fs,
@@ -445,11 +459,24 @@ def format(
         return volume
 
 
+def _set_partition_type(disk: _core.Device, volume: _core.Device) -> None:
+    """Tells in the new MBR which width the FAT of its only partition has got."""
+    found = _core.detect(volume)
+    if found is None:
+        return
+    sector = bytearray(disk.pread(disk.sector_size, 0))
+    sector[_PARTITION_TYPE] = partition_type(found.fs, found.size // disk.sector_size)
+    disk.pwrite(sector, 0)
+    disk.flush()
+
+
 def _zone(fs: str, tz: TimeZone | None, utc_offset: int | None) -> Zone | None:
     """The zone in which format() writes times; ValueError before anything is written."""
     if utc_offset is not None:
         if tz is not None:
             raise ValueError("only one of tz and utc_offset can be given")
+        if abs(utc_offset) >= 24 * 60:
+            raise ValueError(f"utc_offset must be less than a day, not {utc_offset} minutes")
         return None
     if tz is not None:
         return zone_of(tz)

@@ -45,6 +45,7 @@ static void set_geometry(struct fat *f)
     h->next_free = CLUSTERS_FIRST;
     f->table = (uint64_t)g->reserved_sectors * g->sector_size;
     f->table_bytes = (uint64_t)g->fat_sectors * g->sector_size;
+    v->fs = g->bits == 12 ? "fat12" : g->bits == 16 ? "fat16" : "fat32";
     v->cluster_size = g->cluster_size;
     v->sector_size = g->sector_size;
     v->serial = g->serial;

@@ -9,6 +9,7 @@
 #include "python/convert.h"
 #include "python/device_type.h"
 #include "python/errors.h"
+#include "python/fat_options.h"
 #include "python/gil.h"
 #include "python/regional.h"
 
@@ -143,6 +144,7 @@ enum {
     UTC,
     ZONE,
     CODEPAGE,
+    FAT,
     FORMAT_ARGS
 };
 
@@ -189,9 +191,10 @@ static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_
 {
     PY_SIGNATURE(signature, "format", 1, 1, "device", "fs", "size", "sector_size", "cluster_size",
                  "label", "serial", "uuid", "partition_offset", "alignment", "fats", "pack_bitmap",
-                 "full", "env", "progress", "utc_offset", "zone", "codepage");
+                 "full", "env", "progress", "utc_offset", "zone", "codepage", "fat");
     struct py_state *st = py_state_of(module);
     struct py_text fs = {0}, label = {0};
+    struct py_fat_options fat = {0};
     struct py_regional regional = {0};
     struct base_error e = {0};
     PyObject *in[FORMAT_ARGS], *out = NULL;
@@ -204,7 +207,7 @@ static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_
     if (!py_args(&signature, args, n, keywords, in)) {
         return NULL;
     }
-    if (!format_args(st, in, &f, &fs, &label, &regional)) {
+    if (!format_args(st, in, &f, &fs, &label, &regional) || !py_fat_options(in[FAT], &f, &fat)) {
         goto out;
     }
     device = py_arg_device(st, in[DEVICE]);
@@ -219,6 +222,7 @@ out:
     py_text_done(&fs);
     py_text_done(&label);
     py_regional_done(&regional);
+    py_fat_options_done(&fat);
     return out;
 }
 
@@ -258,7 +262,7 @@ static int add_tuple(PyObject *module, const char *name, const char *const *word
 
 int py_image_setup(PyObject *module)
 {
-    const char *structures[DEVICE_STRUCTURES], *systems[] = {exfat_driver.name};
+    const char *structures[DEVICE_STRUCTURES], *systems[] = {"exfat", "fat12", "fat16", "fat32"};
 
     for (int i = 0; i < DEVICE_STRUCTURES; i++) {
         structures[i] = device_structure_name((enum device_structure)i);
@@ -266,7 +270,7 @@ int py_image_setup(PyObject *module)
     if (add_tuple(module, "STRUCTURES", structures, DEVICE_STRUCTURES)) {
         return -1;
     }
-    return add_tuple(module, "FILE_SYSTEMS", systems, 1);
+    return add_tuple(module, "FILE_SYSTEMS", systems, sizeof systems / sizeof *systems);
 }
 
 PyMethodDef py_module_methods[] = {
@@ -283,9 +287,10 @@ PyMethodDef py_module_methods[] = {
      PY_DOC("format($module, /, device, *, fs='exfat', size=0, sector_size=0, cluster_size=0, "
             "label='', serial=None, uuid=None, partition_offset=0, alignment=0, fats=0, "
             "pack_bitmap=False, full=False, env=None, progress=None, utc_offset=None, zone=None, "
-            "codepage=None)",
+            "codepage=None, fat=None)",
             "Makes a new file system on a device; sizes are bytes, 0 means the default.\n\n"
-            "full writes zeros over all of it and calls progress(done, total) now and then.")},
+            "fat: a dict of what only FAT has. full writes zeros over all of it and calls "
+            "progress(done, total) now and then.")},
     {"partitions", image_partitions, METH_O,
      PY_DOC("partitions($module, device, /)",
             "The partition table of a disk (MBR with logical partitions, or GPT).")},

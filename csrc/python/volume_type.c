@@ -250,7 +250,7 @@ static PyObject *get_fs(PyObject *op, void *closure)
     const struct volume *v = opened(op);
 
     (void)closure;
-    return v ? PyUnicode_FromString(v->driver->name) : NULL;
+    return v ? PyUnicode_FromString(v->fs) : NULL;
 }
 
 static PyObject *get_cluster_size(PyObject *op, void *closure)

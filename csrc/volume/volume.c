@@ -288,8 +288,11 @@ int volume_open(struct device *d, const char *fs, const struct volume_options *o
     if (rc == 0)
         rc = volume_find_driver(d, fs, o->use_backup, &driver, e);
     v->driver = driver;
+    v->fs = driver ? driver->name : NULL;
     if (rc == 0)
         rc = mount(v, o);
+    if (rc == 0 && fs && strcmp(fs, v->fs) != 0 && strcmp(fs, driver->name) != 0)
+        rc = base_bad_argument(e, "fs", "the volume is of another kind");
     v->error = NULL;
     if (rc < 0) {
         device_unref(end(v));

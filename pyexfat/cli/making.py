@@ -11,6 +11,7 @@ import pyexfat
 from pyexfat import Device, Env, Volume
 from pyexfat._text import visible
 from pyexfat.env import epoch_from_environment
+from pyexfat.fat import FatOptions
 from pyexfat.sizes import format_size
 
 from .describing import VOLUME_KEYS, partition_at, volume_record
@@ -30,24 +31,28 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = command(
         subparsers, "format", run_format,
         summary="make an empty volume, or one filled from a directory",
-        description="Make an exFAT volume: in a new file of --size, in an existing file or device, "
-        "or in one partition (IMAGE@2). What holds data already is left alone without --force.",
+        description="Make an exFAT or FAT volume: in a new file of --size, in an existing file or "
+        "device, or in one partition (IMAGE@2). What holds data already is left alone without "
+        "--force.",
         examples=[
             "pyexfat format card.img --size 64M --label CARD",
             "pyexfat format card.img --size 4G --from photos/ --partition-table mbr",
             "pyexfat format card.img --size 64M --from rootfs/ --reproducible",
+            "pyexfat format boot.img --size 1440K --fs fat12 --label BOOT",
         ],
         keys=f"image partition {VOLUME_KEYS}",
     )  # fmt: skip
     parser.add_argument("place", type=place, metavar="IMAGE")
     parser.add_argument(
-        "--fs", default="exfat", choices=("exfat",), help="file system (default: exfat)"
-    )
+        "--fs", default="exfat", choices=("exfat", "fat", "fat12", "fat16", "fat32"),
+        help="file system; fat takes the width that fits the size (default: exfat)",
+    )  # fmt: skip
     parser.add_argument("-L", "--label", default="", help="volume label, at most 11 characters")
     parser.add_argument("--force", action="store_true", help="overwrite what is there")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     _add_space(parser)
     _add_structure(parser)
+    _add_fat(parser)
     _add_content(parser)
 
 
@@ -89,17 +94,20 @@ def _add_structure(parser: argparse.ArgumentParser) -> None:
         type=size,
         default=0,
         metavar="SIZE",
-        help="512 to 4096 (default: the device's)",
+        help="512 to 4096, FAT to 32K (default: the device's)",
     )
     group.add_argument(
-        "--align", type=size, metavar="SIZE", help="boundary for the FAT and the cluster heap"
+        "--align",
+        type=size,
+        metavar="SIZE",
+        help="boundary for the FAT and the cluster heap (FAT: for the heap; one sector: none)",
     )
     group.add_argument(
         "--fats",
         type=int,
-        choices=(1, 2),
+        choices=(1, 2, 3, 4),
         default=0,
-        help="number of FATs; 2 is TexFAT (default: 1)",
+        help="number of FATs (default: 1, where 2 is TexFAT; FAT: 2 of up to 4)",
     )
     group.add_argument(
         "--pack-bitmap", action="store_true", help="put the bitmap in front of the aligned heap"
@@ -113,6 +121,82 @@ def _add_structure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--uuid", metavar="UUID", help='volume GUID, or "random" (default: none)')
     group.add_argument("--full", action="store_true", help="write zeros over the whole volume")
     add_regional(group)
+
+
+def _number(text: str) -> int:
+    """A number, hexadecimal with 0x."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"no number: {text!r}") from None
+
+
+def _geometry(text: str) -> tuple[int, int]:
+    heads, slash, track = text.partition("/")
+    if not slash or not heads.isdecimal() or not track.isdecimal():
+        raise argparse.ArgumentTypeError(f"no geometry: {text!r} (write HEADS/SECTORS)")
+    return int(heads), int(track)
+
+
+def _add_fat(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("of FAT only (the defaults go by the size)")
+    group.add_argument(
+        "--reserved", type=int, default=0, metavar="SECTORS", help="at least so many before the FAT"
+    )
+    group.add_argument(
+        "--root-entries", type=int, default=0, metavar="N",
+        help="at least so many in the root directory of FAT12 and FAT16",
+    )  # fmt: skip
+    group.add_argument(
+        "--geometry", type=_geometry, default=(0, 0), metavar="HEADS/SECTORS",
+        help="that the boot sector tells",
+    )  # fmt: skip
+    group.add_argument("--hidden", type=int, metavar="SECTORS", help="before the volume")
+    group.add_argument(
+        "--backup-boot", type=int, metavar="SECTOR",
+        help="where FAT32 has its second boot sector; 0 for none (default: 6)",
+    )  # fmt: skip
+    group.add_argument(
+        "--media", type=_number, default=0, metavar="BYTE", help="0xF0, 0xF8 to 0xFF"
+    )
+    group.add_argument("--drive", type=_number, metavar="BYTE", help="BIOS drive number")
+    group.add_argument(
+        "--mbr-stub", action="store_true",
+        help="a partition table in the boot sector, over the whole volume",
+    )  # fmt: skip
+    group.add_argument("--atari", action="store_true", help="as Atari's GEMDOS has it")
+    group.add_argument("--oem-name", metavar="NAME", help="at most 8 characters")
+    group.add_argument("--boot-message", metavar="FILE", help="what the boot code prints")
+    group.add_argument(
+        "--bad-blocks", metavar="FILE", help="numbers of bad blocks of 1 KiB, one in a line"
+    )
+
+
+def _fat(args: argparse.Namespace) -> FatOptions | None:
+    """The options of FAT, None when none is given."""
+    message = blocks = None
+    if args.boot_message is not None:
+        with open(args.boot_message, encoding="ascii", newline="") as file:
+            message = file.read()
+    if args.bad_blocks is not None:
+        with open(args.bad_blocks, encoding="ascii") as file:
+            blocks = [int(line) for line in file if line.strip()]
+    options = FatOptions(
+        reserved_sectors=args.reserved,
+        root_entries=args.root_entries,
+        heads=args.geometry[0],
+        sectors_per_track=args.geometry[1],
+        hidden_sectors=args.hidden,
+        backup_sector=args.backup_boot,
+        media=args.media,
+        drive=args.drive,
+        mbr=args.mbr_stub,
+        atari=args.atari,
+        oem_name=args.oem_name,
+        boot_message=message,
+        bad_blocks=blocks or (),
+    )
+    return options if options.as_dict() else None
 
 
 def _add_content(parser: argparse.ArgumentParser) -> None:
@@ -186,6 +270,7 @@ def run_format(args: argparse.Namespace) -> int:
                 policy=policy(args.policy),
                 tz=_tz(args),
                 codepage=args.codepage,
+                fat=_fat(args),
             ) as volume,
         ):
             record = volume_record(volume, _offset(args, where, volume))
