@@ -307,9 +307,14 @@ int clusters_search_free(struct clusters_search *s, uint32_t need); /* the body 
 /* ---- a place for a new set (slot.c) ---- */
 struct clusters_slot {
     uint32_t index;
-    uint32_t run; /* free entries from index on, >= need */
+    uint32_t run;  /* free entries from index on, >= need */
+    uint32_t skip; /* 0; a driver that leaves the first one free sets it, when run > need */
     bool from_hole, at_tail;
 };
+static inline uint32_t clusters_slot_at(const struct clusters_slot *slot)
+{
+    return slot->index + slot->skip;
+}
 /* Grows the directory when there is none. The place is not used until clusters_slot_commit. */
 int clusters_slot_find(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot);
 void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot *slot,

@@ -54,7 +54,10 @@ static int verify(struct clusters_node *dir, const struct clusters_slot *slot, u
     struct clusters_walk w;
     const uint8_t *entry;
     const struct clusters_ops *ops = clusters_of(dir->base.volume)->ops;
-    uint32_t last = slot->index + need + (slot->run == need ? 0u : 1u);
+    /* Behind a tail two more: the set may be moved on by one, and is then the end of the directory.
+     */
+    uint32_t more = (uint32_t)base_min(slot->run - need, slot->from_hole ? 1 : 2);
+    uint32_t last = slot->index + need + more;
     uint32_t seen = slot->from_hole ? 0 : dir->hint.seen;
     int rc = clusters_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
     while (rc >= 0 && w.index < last && (rc = clusters_walk_next(&w, &entry)) > 0) {
@@ -157,19 +160,23 @@ void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot 
                           uint32_t need)
 {
     struct clusters_hint *h = &dir->hint;
+    uint32_t used = slot->skip + need;
     if (slot->from_hole) {
-        if (slot->run > need) {
-            names_hole_add(dir->names, slot->index + need, slot->run - need);
+        if (slot->run > used) {
+            names_hole_add(dir->names, slot->index + used, slot->run - used);
         }
-        return;
+    } else {
+        names_hole_cut(dir->names, slot->index, used);
+        if (h->valid && h->index == slot->index) {
+            h->index += used;
+            h->count -= used;
+            if (h->min_need < need && !names_holes_complete(dir->names)) {
+                h->min_need = need;
+            }
+        }
     }
-    names_hole_cut(dir->names, slot->index, need);
-    if (h->valid && h->index == slot->index) {
-        h->index += need;
-        h->count -= need;
-        if (h->min_need < need && !names_holes_complete(dir->names)) {
-            h->min_need = need;
-        }
+    if (slot->skip > 0) {
+        names_hole_add(dir->names, slot->index, slot->skip);
     }
 }
 
@@ -232,7 +239,7 @@ void clusters_set_written(struct clusters_node *dir, const struct clusters_slot 
     clusters_slot_commit(dir, slot, need);
     (void)clusters_dir_entries(dir, &total);
     for (unsigned i = 0; i < n; i++) {
-        names_added(dir->names, hashes[i], slot->index, total);
+        names_added(dir->names, hashes[i], clusters_slot_at(slot), total);
     }
 }
 

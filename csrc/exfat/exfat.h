@@ -175,6 +175,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
                          const struct exfat_set *old, struct exfat_set *set,
                          const struct exfat_name *old_name, const struct exfat_name *name,
                          struct clusters_node *replaced);
+bool exfat_set_is_torn(struct clusters_node *dir, uint32_t index);
 bool exfat_set_in_one_sector(const struct exfat *x, const struct exfat_set *set);
 int exfat_free_allocations(struct exfat *x, const struct exfat_set *set);
 int exfat_get_extras(struct volume_node *node, struct volume_extras *out);

@@ -32,15 +32,65 @@ static uint32_t dir_entries_or_zero(struct clusters_node *dir)
     return total;
 }
 
+/* Whether the File entry and the Stream Extension of a set at index are in two sectors. What
+ * changes in the life of a file is in these two, and a power cut may come between the sectors. */
+bool exfat_set_is_torn(struct clusters_node *dir, uint32_t index)
+{
+    struct exfat *x = exfat_of(dir->base.volume);
+    uint64_t offset;
+    uint32_t piece;
+    uint32_t sector = 1u << x->g.sector_shift;
+    return clusters_dir_find(dir, index, &offset, &piece) == 0 &&
+           (offset & (sector - 1)) == sector - EXFAT_ENTRY_SIZE;
+}
+
+/* A place for a set, one entry further where it would be torn and there is room for that. */
+static int find_place(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot)
+{
+    int rc = clusters_slot_find(dir, need, slot);
+    if (rc == 0 && slot->run > need && exfat_set_is_torn(dir, slot->index)) {
+        slot->skip = 1;
+    }
+    return rc;
+}
+
+/* An entry that no set will begin with must not be the end of the directory. */
+static int mark_passed(struct clusters_node *dir, uint32_t index)
+{
+    uint8_t entry[EXFAT_ENTRY_SIZE];
+    int rc = clusters_dir_read(dir, index, 1, entry);
+    if (rc < 0 || entry[0] != EXFAT_TYPE_END) {
+        return rc;
+    }
+    entry[0] = EXFAT_TYPE_FILE & ~EXFAT_TYPE_IN_USE;
+    return clusters_dir_write(dir, index, 1, entry, CACHE_ENTRY);
+}
+
+/* The entry before the set, when it is passed over; and the one behind it where the next set would
+ * be torn: now, in the sector that is written anyway. */
+static int mark_around(struct clusters_node *dir, const struct clusters_slot *slot, uint32_t count)
+{
+    uint32_t behind = clusters_slot_at(slot) + count;
+    int rc = slot->skip == 0 ? 0 : mark_passed(dir, slot->index);
+    if (rc == 0 && slot->at_tail && slot->run > slot->skip + count &&
+        exfat_set_is_torn(dir, behind)) {
+        rc = mark_passed(dir, behind);
+    }
+    return rc;
+}
+
 /* Puts a built set into a free place of dir; the hint and the tables change only when the set is
  * in. */
 static int insert_set(struct clusters_node *dir, struct exfat_set *set,
                       const struct exfat_name *name, const struct clusters_slot *slot)
 {
     set->dir = dir;
-    set->index = slot->index;
+    set->index = clusters_slot_at(slot);
     names_dir_use(dir->names);
-    int rc = exfat_set_write(set, CACHE_ENTRY);
+    int rc = mark_around(dir, slot, set->count);
+    if (rc == 0) {
+        rc = exfat_set_write(set, CACHE_ENTRY);
+    }
     if (rc < 0) {
         names_uncertain(dir->names); /* the name may have reached the device */
         exfat_set_revoke(set, CACHE_ENTRY);
@@ -89,10 +139,10 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     clusters_stamp_all(n);
     /* First what can fail without a trace, so that a full volume leaves everything as it was. */
     if ((kind == VOLUME_DIRECTORY && (rc = first_cluster(n)) < 0) ||
-        (rc = clusters_slot_find(d, entries_of(&name), &slot)) < 0) {
+        (rc = find_place(d, entries_of(&name), &slot)) < 0) {
         goto out;
     }
-    n->index = slot.index;
+    n->index = clusters_slot_at(&slot);
     n->entries = entries_of(&name);
     exfat_set_build(&set, &name, n);
     written = true;
@@ -233,7 +283,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
         rc = exfat_set_read(clusters_node_of(replaced->base.parent), replaced->index, &gone);
         rc = rc < 0 ? rc : exfat_set_name(exfat_of(n->base.volume), &gone, &its_name);
     }
-    if (rc < 0 || (rc = clusters_slot_find(dir, set->count, &slot)) < 0 ||
+    if (rc < 0 || (rc = find_place(dir, set->count, &slot)) < 0 ||
         (rc = insert_set(dir, set, name, &slot)) < 0) {
         return rc;
     }
@@ -253,14 +303,14 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     }
     if (rc < 0 && !(replaced && replaced->base.unlinked)) { /* as before: the new name goes */
         exfat_set_revoke(set, CACHE_ENTRY);
-        clusters_set_erased(dir, slot.index, set->count, &name->hash, 1);
+        clusters_set_erased(dir, set->index, set->count, &name->hash, 1);
         return rc;
     }
     int late = rc;
-    if ((rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
+    if ((rc = clusters_dir_find(dir, set->index, &offset, &piece)) < 0) {
         return rc;
     }
-    n->index = slot.index;
+    n->index = set->index;
     n->entries = set->count;
     volume_node_set_parent(&n->base, &dir->base);
     rc = volume_node_rekey(&n->base, clusters_node_key(offset));
