@@ -39,8 +39,8 @@ def test_seeds_as_json_and_as_a_page(capsys: pytest.CaptureFixture[str], tmp_pat
     assert table["columns"]["before"]["name_filter"] is False
     (row,) = table["rows"]
     assert row["files"] == 400
-    # All off: 3 n (n - 1) + 6 n entries, and the directory's own name.
-    assert row["before"]["counters"]["entries_visited"] // 10 == (3 * 400 * 401 + 9) // 10
+    # All off: two walks of all sets for each create; a set has 3 entries, and may leave one free.
+    assert 3 * 400 * 400 <= row["before"]["counters"]["entries_visited"] <= 3.3 * 400 * 401
     assert row["ours"]["counters"]["entries_visited"] <= 4 * 400
     assert row["ratios"]["ours"]["entries_visited"] > 100
     assert "published" not in row  # other figures than for 20,000 files

@@ -137,14 +137,14 @@ void volume_reap_if_free(struct volume *v)
 /* However small the budget is, the blocks that one operation holds have room. */
 enum { CACHE_LEAST = 64 << 10 };
 
-static size_t budget_part(const struct volume *v, uint64_t parts)
+static size_t budget_eighths(const struct volume *v, uint64_t n)
 {
-    return (size_t)base_min(v->policy.memory_budget / parts, SIZE_MAX);
+    return (size_t)base_min(v->policy.memory_budget / 8 * n, SIZE_MAX);
 }
 
 static size_t cache_part(const struct volume *v)
 {
-    return (size_t)base_max(budget_part(v, 4), CACHE_LEAST);
+    return (size_t)base_max(budget_eighths(v, 2), CACHE_LEAST);
 }
 
 static struct names_policy names_part(const struct volume_policy *p)
@@ -155,13 +155,14 @@ static struct names_policy names_part(const struct volume_policy *p)
     return n;
 }
 
-/* A quarter for blocks, half for names; the driver's own tables take from the rest. */
+/* Two eighths for blocks, one for the driver's own tables; and five for names, so that by default
+ * the index of the largest directory that there can be has room. */
 void volume_divide_budget(struct volume *v)
 {
     struct names_policy names = names_part(&v->policy);
     cache_set_budget(v->cache, cache_part(v));
     names_cache_set_policy(v->names, &names);
-    names_cache_set_budget(v->names, budget_part(v, 2));
+    names_cache_set_budget(v->names, budget_eighths(v, 5));
     v->driver->budget_changed(v);
 }
 
@@ -220,7 +221,7 @@ static int mount(struct volume *v, const struct volume_options *o)
         rc = cache_open(v->device, cache_part(v), &v->counters.cache, &v->cache);
     if (rc < 0)
         return rc;
-    v->names = names_cache_new(v->pool, budget_part(v, 2), &names, &v->counters.names);
+    v->names = names_cache_new(v->pool, budget_eighths(v, 5), &names, &v->counters.names);
     if (!v->names)
         return -ENOMEM;
     if (v->device->flags & DEVICE_TRACED)
