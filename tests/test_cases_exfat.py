@@ -120,6 +120,9 @@ def test_case_7_directories_grow_into_clusters_that_were_used(
         ends = [e for n in names if (e := raw.tree[f"{directory.rstrip('/')}/{n}"])]
         last = max(e.index + e.entries for e in ends)
         used = last - (len(clusters) - 1) * 64
+        if used % 16 == 15:  # passed over: no set begins with the last entry of a sector
+            assert tail[used * 32 : (used + 1) * 32] == b"\x05" + bytes(31)
+            used += 1
         assert tail[used * 32 :] == bytes(2048 - used * 32)
 
 
