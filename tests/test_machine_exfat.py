@@ -24,4 +24,4 @@ class ExfatMachine(VolumeMachine):
 
 
 TestExfat = ExfatMachine.TestCase
-TestExfat.settings = machine_settings(examples=40, steps=40)
+TestExfat.settings = machine_settings(examples=100, steps=40)

@@ -111,7 +111,7 @@ class VolumeMachine(RuleBasedStateMachine):
             one.handle.close()
         self.opened.clear()
         for node in self.model.nodes():
-            node.reserved = False
+            node.reserved = node.pinned = False
         self.check_device()
 
     def refuses_closed(self, one: Open) -> None:
@@ -217,10 +217,11 @@ class VolumeMachine(RuleBasedStateMachine):
         """How many hold ``n`` bytes."""
         return -(-n // self.cluster)
 
-    def attempt(self, call: Callable[[], Any], due: int, need: int) -> bool:
+    def attempt(self, call: Callable[[], Any], due: int, need: int, grown: int = 0) -> bool:
         """Calls; the error must be ``due`` (0: none), or ENOSPC with fewer than ``need`` free.
 
-        Whether it was done. A call for which there was no room must have changed nothing.
+        Whether it was done. A call for which there was no room must have changed nothing,
+        but for ``grown`` clusters that a directory may have taken.
         """
         assert self.vol is not None
         free = self.vol.usage().free_clusters
@@ -229,7 +230,7 @@ class VolumeMachine(RuleBasedStateMachine):
         except OSError as error:
             if error.errno == errno.ENOSPC and due == 0:
                 assert free < need, f"ENOSPC with {free} clusters free for {need}"
-                assert self.vol.usage().free_clusters == free
+                assert free - grown <= self.vol.usage().free_clusters <= free
                 return False
             if error.errno != due:
                 raise AssertionError(f"due was {errno.errorcode.get(due, due)}") from error
@@ -439,7 +440,7 @@ class VolumeMachine(RuleBasedStateMachine):
         one.handle.close()
         one.node.handles -= 1
         if one.node.handles == 0:
-            one.node.reserved = False
+            one.node.reserved = one.node.pinned
         self.recent.append(one.node)
 
     @precondition(lambda self: self.opened)
@@ -528,6 +529,7 @@ class VolumeMachine(RuleBasedStateMachine):
         if done and offset + n > len(node.data):
             if keep:
                 node.reserved = True
+                node.pinned = node.pinned or node.handles == 0
             else:
                 node.data.extend(bytes(offset + n - len(node.data)))
                 node.wrote(self.now)
@@ -578,7 +580,7 @@ class VolumeMachine(RuleBasedStateMachine):
         node = self.pick(files, which)
         need = self.clusters(len(node.data)) + self.driver.growth
         path = self.place(directory, text, 0)
-        if self.attempt(lambda: vol.copy(node.path, path), 0, need):
+        if self.attempt(lambda: vol.copy(node.path, path), 0, need, self.driver.growth):
             made = self.model.add(directory, text, False, self.now)
             made.data[:] = node.data
             made.attributes = node.attributes
@@ -759,7 +761,7 @@ class VolumeMachine(RuleBasedStateMachine):
             one.node.handles -= 1
         self.opened.clear()
         for node in self.model.nodes():
-            node.reserved = False
+            node.reserved = node.pinned = False
         self.was_marked = self.was_marked or self.raw().dirty
         self.check_device()
         self.mount(policy, sync, 0)

@@ -23,6 +23,7 @@ class Node:
         self.handles = 0
         self.unlinked = False
         self.reserved = False  # clusters may lie beyond the size
+        self.pinned = False  # … until the volume is closed, not only until the file is
 
     @property
     def path(self) -> str:
