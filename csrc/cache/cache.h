@@ -3,8 +3,9 @@
  * Metadata goes through blocks (4 KiB, or a sector where that is larger) that are written back
  * later; only sectors that changed are written, and neighbours go in one device write. What must be
  * on the device before what is told by a tier: a commit writes the tiers in order and flushes
- * between two of them (only where both had something to write). File data of whole blocks goes past
- * the blocks, coherently. The volume's lock guards a cache; it has none of its own.
+ * between two of them (only where both had something to write, and not between content and chains).
+ * File data of whole blocks goes past the blocks, coherently. The volume's lock guards a cache; it
+ * has none of its own.
  *
  * Conflicts. A dirty block belongs to one tier. An edit for another tier first commits what must
  * precede it; a block of a new cluster (CACHE_FRESH) is exempt and stays in its tier, since nothing
@@ -18,7 +19,7 @@
 enum cache_tier {
     CACHE_MARK = 0, /* the volume's dirty mark */
     CACHE_CONTENT,  /* file data, new clusters, allocations in the bitmap */
-    CACHE_CHAIN,    /* FAT entries of files */
+    CACHE_CHAIN,    /* FAT entries of files; needs no flush after CONTENT */
     CACHE_ENTRY,    /* directory entries, and links that make a new directory cluster reachable */
     CACHE_REMOVAL, /* what must wait for an entry elsewhere: second half of a rename, freed space */
     CACHE_CLEAN,   /* the clean mark */

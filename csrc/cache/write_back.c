@@ -83,10 +83,15 @@ static int flush_device(struct cache *c)
     return 0;
 }
 
-/* Whatever is written as `tier` next must find all lower tiers durable. */
+/* Whatever is written as `tier` next must find all lower tiers durable; but chains and what is in
+ * their clusters may come in any order, since nothing leads to either before an entry does. */
 static int order_before(struct cache *c, enum cache_tier tier)
 {
-    return (c->unflushed & ((1u << tier) - 1u)) != 0 ? flush_device(c) : 0;
+    uint32_t lower = (1u << tier) - 1u;
+    if (tier == CACHE_CHAIN) {
+        lower &= ~(1u << CACHE_CONTENT);
+    }
+    return (c->unflushed & lower) != 0 ? flush_device(c) : 0;
 }
 
 /* ---- dirty blocks ---- */

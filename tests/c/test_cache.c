@@ -60,7 +60,8 @@ static void judge(struct disk *k, uint64_t offset, size_t n)
         uint8_t tier = k->pending[s] == NONE ? CACHE_CONTENT : k->pending[s];
         for (unsigned t = 0; t < tier; t++) {
             CHECK(k->pending_count[t] == 0);
-            CHECK(k->written_count[t] == 0);
+            bool any_order = t == CACHE_CONTENT && tier == CACHE_CHAIN;
+            CHECK(any_order || k->written_count[t] == 0);
         }
         set_tier(&k->written[s], k->written_count, tier);
         set_tier(&k->pending[s], k->pending_count, NONE);
@@ -240,13 +241,14 @@ static void test_order(void)
     CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == 0);
     CHECK(r.disk->writes == 1 && r.disk->flushes == 1 && r.n.commits == 1);
     CHECK(cache_epoch(r.cache) > epoch);
-    /* All tiers: a flush between every two of them and one at the end. */
+    /* All tiers: a flush between every two of them (but for content and chains) and one at the end.
+     */
     for (unsigned t = 0; t < CACHE_TIERS; t++) {
         CHECK(poke(r.cache, 8192 * (CACHE_TIERS - t), 9, (enum cache_tier)t, DEVICE_OTHER) == 0);
         CHECK(cache_tier_dirty(r.cache, (enum cache_tier)t));
     }
     CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == 0);
-    CHECK(r.disk->writes == 7 && r.disk->flushes == 7);
+    CHECK(r.disk->writes == 7 && r.disk->flushes == 6);
     /* Only what was asked for. The epoch wants entries to be durable, not merely written. */
     CHECK(poke(r.cache, 4096, 2, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
     CHECK(poke(r.cache, 8192, 2, CACHE_REMOVAL, DEVICE_BITMAP) == 0);
@@ -255,23 +257,23 @@ static void test_order(void)
     CHECK(r.disk->writes == 7 && cache_epoch(r.cache) == epoch);
     CHECK(poke(r.cache, 32768, 2, CACHE_CONTENT, DEVICE_BITMAP) == 0);
     CHECK(cache_commit(r.cache, CACHE_CHAIN, true) == 0);
-    CHECK(r.disk->writes == 8 && r.disk->flushes == 8 && cache_epoch(r.cache) == epoch);
+    CHECK(r.disk->writes == 8 && r.disk->flushes == 7 && cache_epoch(r.cache) == epoch);
     CHECK(cache_commit(r.cache, CACHE_ENTRY, false) == 0);
     CHECK(r.disk->writes == 9 && cache_epoch(r.cache) == epoch);
     CHECK(cache_tier_dirty(r.cache, CACHE_REMOVAL) && !cache_tier_dirty(r.cache, CACHE_ENTRY));
     CHECK(cache_commit(r.cache, CACHE_REMOVAL, false) == 0); /* flushes before, for the order */
-    CHECK(r.disk->writes == 10 && r.disk->flushes == 9 && cache_epoch(r.cache) > epoch);
+    CHECK(r.disk->writes == 10 && r.disk->flushes == 8 && cache_epoch(r.cache) > epoch);
     CHECK(cache_is_dirty(r.cache));
     CHECK(cache_commit(r.cache, CACHE_REMOVAL, true) == 0);
-    CHECK(r.disk->flushes == 10 && !cache_is_dirty(r.cache));
+    CHECK(r.disk->flushes == 9 && !cache_is_dirty(r.cache));
     /* File data past the blocks counts as content; the mark goes before it. */
     static uint8_t data[8192];
     CHECK(poke(r.cache, 0, 2, CACHE_MARK, DEVICE_BOOT) == 0);
     CHECK(cache_write_data(r.cache, 65536, data, sizeof data) == 0);
-    CHECK(r.disk->writes == 12 && r.disk->flushes == 11 && r.disk->bytes[0] == 2);
+    CHECK(r.disk->writes == 12 && r.disk->flushes == 10 && r.disk->bytes[0] == 2);
     CHECK(poke(r.cache, 4096, 3, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
     CHECK(cache_commit(r.cache, CACHE_ENTRY, true) == 0);
-    CHECK(r.disk->writes == 13 && r.disk->flushes == 13);
+    CHECK(r.disk->writes == 13 && r.disk->flushes == 12);
     rig_down(&r);
 }
 
