@@ -452,17 +452,20 @@ def test_partitions_of_what_has_none(image: Path) -> None:
 
 
 def test_other_file_systems_are_named_and_not_opened(tmp_path: Path) -> None:
-    mkfs = require_tool("mkfs.fat")
-    path = tmp_path / "fat.img"
-    path.write_bytes(bytes(8 * MIB))
-    subprocess.run([mkfs, "-n", "OTHER", path], check=True, capture_output=True)
+    boot = bytearray(512)
+    boot[3:11] = b"NTFS    "
+    boot[11:13] = (512).to_bytes(2, "little")
+    boot[40:48] = (8 * MIB // 512 - 1).to_bytes(8, "little")
+    boot[510:] = b"\x55\xaa"
+    path = tmp_path / "ntfs.img"
+    path.write_bytes(bytes(boot).ljust(8 * MIB, b"\0"))
     found = px.detect(path)
     assert found is not None
-    assert found.fs in ("fat12", "fat16")
+    assert found.fs == "ntfs"
     before = path.read_bytes()
-    with pytest.raises(px.UnsupportedFeatureError, match="fat") as error:
+    with pytest.raises(px.UnsupportedFeatureError, match="ntfs") as error:
         px.open(path, "r+")
-    assert "fat.img" in str(error.value)
+    assert "ntfs.img" in str(error.value)
     assert path.read_bytes() == before
 
 

@@ -107,7 +107,7 @@ def test_format_overwrites_only_with_force(cli: Cli) -> None:
     [
         (["--size", "lots"], "size is no size"),
         (["--size", "8M", "--serial", "12"], "serial number"),
-        (["--size", "8M", "--fats", "3"], "--fats"),
+        (["--size", "8M", "--fats", "5"], "--fats"),
         (["--size", "8M", "--clock", "tomorrow"], "no time"),
         (["--bogus"], "unrecognized"),
         ([], "--size is needed"),
