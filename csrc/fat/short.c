@@ -19,27 +19,41 @@ static bool short_char(uint16_t c)
            (c > 0x20 && c < 0x80 && strchr("!#$%&'()-@^_`{}~", c));
 }
 
-/* One part of a name that may be short as it is: ASCII, fits, of one case or mixed. */
-static bool plain_part(const uint16_t *unit, uint32_t n, uint32_t width, uint8_t *out, bool *lower,
-                       bool *upper)
+/* What one part of a name has. */
+struct part {
+    bool lower, upper; /* ASCII letters of this case */
+    bool foreign;      /* characters beyond ASCII */
+};
+
+/* A unit as a short name has it: in upper case, in the code page. Returns bytes, 0: not at all. */
+static uint32_t short_bytes(const struct fat *f, uint16_t unit, uint8_t out[2])
 {
-    if (n > width) {
-        return false;
+    uint16_t c = base_upcase(unit);
+    if (c >= 0x80) {
+        return fat_codepage_encode(f->codepage, c, out);
     }
+    out[0] = (uint8_t)c;
+    return short_char(c) ? 1 : 0;
+}
+
+/* One part of a name that may be short as it is: it fits and loses nothing but its case. */
+static bool plain_part(const struct fat *f, const uint16_t *unit, uint32_t n, uint32_t width,
+                       uint8_t *out, struct part *has)
+{
+    uint32_t used = 0;
     memset(out, ' ', width);
-    *lower = *upper = false;
+    memset(has, 0, sizeof *has);
     for (uint32_t i = 0; i < n; i++) {
-        uint16_t c = unit[i];
-        if (c >= 'a' && c <= 'z') {
-            *lower = true;
-            c = (uint16_t)(c - 'a' + 'A');
-        } else if (c >= 'A' && c <= 'Z') {
-            *upper = true;
-        }
-        if (!short_char(c)) {
+        uint8_t bytes[2];
+        uint32_t count = short_bytes(f, unit[i], bytes);
+        if (count == 0 || used + count > width) {
             return false;
         }
-        out[i] = (uint8_t)c;
+        has->lower = has->lower || (unit[i] >= 'a' && unit[i] <= 'z');
+        has->upper = has->upper || (unit[i] >= 'A' && unit[i] <= 'Z');
+        has->foreign = has->foreign || unit[i] >= 0x80;
+        memcpy(out + used, bytes, count);
+        used += count;
     }
     return true;
 }
@@ -55,23 +69,33 @@ static uint32_t find_dot(const struct fat_name *name, uint32_t from)
     return name->length;
 }
 
-/* The name fits 8.3 but for its case. */
-static bool as_typed(const struct fat_name *name, uint8_t out[FAT_NAME_BYTES], uint8_t *case_bits,
-                     bool *needs_long)
+static void mark_first(uint8_t name[FAT_NAME_BYTES])
+{
+    if (name[0] == FAT_DELETED) {
+        name[0] = FAT_KANJI_E5;
+    }
+}
+
+/* The name fits 8.3 but for its case. What is beyond ASCII is in a long name as well, as it means
+ * something else in another code page. */
+static bool as_typed(const struct fat *f, const struct fat_name *name, uint8_t out[FAT_NAME_BYTES],
+                     uint8_t *case_bits, bool *needs_long)
 {
     uint32_t dot = find_dot(name, 0);
     uint32_t rest = dot < name->length ? name->length - dot - 1 : 0;
-    bool base_lower, base_upper, ext_lower, ext_upper;
+    struct part base, ext;
     if ((dot < name->length && rest == 0) || dot == 0 ||
-        !plain_part(name->unit, dot, 8, out, &base_lower, &base_upper) ||
-        !plain_part(name->unit + dot + (rest > 0), rest, 3, out + 8, &ext_lower, &ext_upper)) {
+        !plain_part(f, name->unit, dot, 8, out, &base) ||
+        !plain_part(f, name->unit + dot + (rest > 0), rest, 3, out + 8, &ext)) {
         return false;
     }
-    *needs_long = (base_lower && base_upper) || (ext_lower && ext_upper);
+    mark_first(out);
+    *needs_long =
+        (base.lower && base.upper) || (ext.lower && ext.upper) || base.foreign || ext.foreign;
     *case_bits =
         *needs_long
             ? 0
-            : (uint8_t)((base_lower ? FAT_CASE_BASE : 0) | (ext_lower ? FAT_CASE_EXTENSION : 0));
+            : (uint8_t)((base.lower ? FAT_CASE_BASE : 0) | (ext.lower ? FAT_CASE_EXTENSION : 0));
     return true;
 }
 
@@ -82,15 +106,12 @@ static uint32_t squeeze(const struct fat *f, const uint16_t *unit, uint32_t n, u
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint16_t c = base_upcase(unit[i]);
-        uint8_t bytes[2] = {'_', 0};
-        uint32_t count = 1;
-        if (c == ' ' || c == '.') {
+        uint8_t bytes[2];
+        if (unit[i] == ' ' || unit[i] == '.') {
             continue;
         }
-        if (c < 0x80) {
-            bytes[0] = short_char(c) ? (uint8_t)c : '_';
-        } else if ((count = fat_codepage_encode(f->codepage, c, bytes)) == 0) {
+        uint32_t count = short_bytes(f, unit[i], bytes);
+        if (count == 0) {
             bytes[0] = '_';
             count = 1;
         }
@@ -133,9 +154,7 @@ static void put_candidate(const struct basis *b, uint32_t keep, const char *tail
     memcpy(out, b->base, keep);
     memcpy(out + keep, tail, n);
     memcpy(out + 8, b->extension, 3);
-    if (out[0] == FAT_DELETED) {
-        out[0] = FAT_KANJI_E5;
-    }
+    mark_first(out);
 }
 
 static void make_candidates(const struct basis *b, const struct fat_name *name, uint32_t salt,
@@ -192,7 +211,7 @@ int fat_short_make(struct clusters_node *dir, const struct fat_name *name,
     uint8_t candidate[CANDIDATES][FAT_NAME_BYTES];
     bool taken[CANDIDATES];
     struct basis b;
-    if (as_typed(name, out, case_bits, needs_long)) {
+    if (as_typed(f, name, out, case_bits, needs_long)) {
         return 0; /* no other entry answers to it: the name itself was looked for */
     }
     *needs_long = true;
