@@ -30,7 +30,7 @@ def entries(length: int) -> int:
 
 
 def places(length: int, files: int) -> list[int]:
-    """First entries of sets of this length made one after the other; last, the end of the directory.
+    """First entries of sets of this length made one after the other, and the end of them all.
 
     No set begins with the last entry of a sector (of 16): its File entry and its Stream Extension
     would be in two sectors, and a power cut could come between them.
@@ -146,7 +146,7 @@ def all_off(files: int) -> int:
 
 
 def two_walks(files: int) -> int:
-    """Entries of two walks for each create, to the end of the directory, and 5 looked at to use them."""
+    """Entries of two walks to the end for each create, and 5 looked at to use them."""
     return sum(2 * (at + 1) + 5 for at in places(5, files)[:-1])
 
 
