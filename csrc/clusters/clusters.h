@@ -68,6 +68,7 @@ struct clusters {
     uint32_t count;         /* clusters */
     uint64_t directory_max; /* bytes */
     uint64_t file_max;      /* bytes */
+    uint32_t least_run;     /* shorter runs of free entries are not remembered: no set fits there */
     bool plain_runs;        /* a chain in one piece needs no FAT (NoFatChain) */
     bool valid_lengths;     /* what was never written reads as zeros (ValidDataLength); else zeros
                                are written */

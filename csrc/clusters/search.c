@@ -21,7 +21,9 @@ static void gap_close(struct clusters_search *s)
         g->count = 0;
         return;
     }
-    names_hole_add(s->dir->names, g->start, g->count);
+    if (g->count >= clusters_of(s->dir->base.volume)->least_run) {
+        names_hole_add(s->dir->names, g->start, g->count);
+    }
     if (!g->hint.valid && g->need > 0 && g->count >= g->need) {
         g->hint = (struct clusters_hint){true, g->start, g->count, g->need, 0};
     }

@@ -175,9 +175,6 @@ void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot 
             }
         }
     }
-    if (slot->skip > 0) {
-        names_hole_add(dir->names, slot->index, slot->skip);
-    }
 }
 
 void clusters_slot_cancel(struct clusters_node *dir, const struct clusters_slot *slot)
@@ -188,21 +185,27 @@ void clusters_slot_cancel(struct clusters_node *dir, const struct clusters_slot 
     }
 }
 
-/* Whether entries [index, index + count) have a free neighbour, with which they are a longer run.
- */
-static bool has_free_neighbour(struct clusters_node *dir, uint32_t index, uint32_t count,
-                               uint32_t total)
+static bool is_free(struct clusters_node *dir, uint32_t index, uint32_t total)
 {
     uint8_t entry[CLUSTERS_ENTRY_SIZE];
-    uint32_t at[2] = {index - 1, index + count};
-    for (unsigned i = 0; i < 2; i++) {
-        if (at[i] < total &&
-            (clusters_dir_read(dir, at[i], 1, entry) < 0 || entry[0] == 0 ||
-             clusters_of(dir->base.volume)->ops->entry(entry) == CLUSTERS_ENTRY_FREE)) {
-            return true;
-        }
+    return index < total && clusters_dir_read(dir, index, 1, entry) == 0 &&
+           (entry[0] == 0 ||
+            clusters_of(dir->base.volume)->ops->entry(entry) == CLUSTERS_ENTRY_FREE);
+}
+
+/* Single entries that sets were not placed on are in no list: they join what is freed beside them.
+ */
+static void widen(struct clusters_node *dir, uint32_t total, uint32_t *index, uint32_t *count)
+{
+    const struct clusters_hint *h = &dir->hint;
+    uint32_t end = *index + *count;
+    if (*index > 0 && is_free(dir, *index - 1, total)) {
+        --*index;
+        ++*count;
     }
-    return false;
+    if ((!h->valid || end < h->index) && is_free(dir, end, total)) {
+        ++*count;
+    }
 }
 
 void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t count)
@@ -213,6 +216,9 @@ void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t cou
     if (clusters_dir_entries(dir, &total) < 0) {
         h->valid = false;
         return;
+    }
+    if (clusters_of(dir->base.volume)->least_run > 1) {
+        widen(dir, total, &index, &count);
     }
     if (complete && touches_end(h, total) && index + count == h->index) {
         uint32_t before;
@@ -225,8 +231,9 @@ void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t cou
         return;
     }
     names_hole_add(dir->names, index, count);
-    if (h->valid && (!names_holes_complete_for(dir->names, h->min_need) ||
-                     (!complete && has_free_neighbour(dir, index, count, total)))) {
+    if (h->valid &&
+        (!names_holes_complete_for(dir->names, h->min_need) ||
+         (!complete && (is_free(dir, index - 1, total) || is_free(dir, index + count, total))))) {
         h->valid = false; /* a smaller place may exist now than the hint knows of */
         dir->base.volume->counters.hint_drops++;
     }

@@ -6,7 +6,8 @@
 #include "volume/peek.h"
 
 /* 0, which is no cluster, when there is no telling. */
-static uint32_t next_cluster(struct volume_peek *r, const struct exfat_geometry *g, uint32_t cluster)
+static uint32_t next_cluster(struct volume_peek *r, const struct exfat_geometry *g,
+                             uint32_t cluster)
 {
     uint64_t fat = g->fat_offset;
     const uint8_t *p;
@@ -43,7 +44,8 @@ static bool take_entries(const uint8_t *p, size_t n, struct volume_detected *out
 }
 
 /* The root directory as far as the budget goes. What cannot be read stays unknown. */
-static void read_root(struct volume_peek *r, const struct exfat_geometry *g, struct volume_detected *out)
+static void read_root(struct volume_peek *r, const struct exfat_geometry *g,
+                      struct volume_detected *out)
 {
     uint64_t cluster_size = UINT64_C(1) << g->cluster_shift, within = 0;
     size_t n = (size_t)base_min(cluster_size, VOLUME_PEEK);
@@ -114,7 +116,8 @@ int exfat_detect(struct device *d, struct volume_detected *out)
     if (err == -BASE_ECORRUPT) {
         out->damaged = true;
     } else if (err == 0) {
-        r->left = VOLUME_PEEK_BUDGET - d->sector_size - ((uint64_t)EXFAT_BOOT_SECTORS << g.sector_shift);
+        r->left =
+            VOLUME_PEEK_BUDGET - d->sector_size - ((uint64_t)EXFAT_BOOT_SECTORS << g.sector_shift);
         read_root(r, &g, out);
     } else if (err != -BASE_EUNSUPPORTED) {
         found = err;

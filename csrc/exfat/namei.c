@@ -44,11 +44,15 @@ bool exfat_set_is_torn(struct clusters_node *dir, uint32_t index)
            (offset & (sector - 1)) == sector - EXFAT_ENTRY_SIZE;
 }
 
+/* Room matters more in the second half of the largest directory: there sets lie side by side. */
+enum { PACKED_FROM = (int)(EXFAT_DIRECTORY_MAX / EXFAT_ENTRY_SIZE / 2) };
+
 /* A place for a set, one entry further where it would be torn and there is room for that. */
 static int find_place(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot)
 {
     int rc = clusters_slot_find(dir, need, slot);
-    if (rc == 0 && slot->run > need && exfat_set_is_torn(dir, slot->index)) {
+    if (rc == 0 && slot->run > need && slot->index < PACKED_FROM &&
+        exfat_set_is_torn(dir, slot->index)) {
         slot->skip = 1;
     }
     return rc;
@@ -72,7 +76,7 @@ static int mark_around(struct clusters_node *dir, const struct clusters_slot *sl
 {
     uint32_t behind = clusters_slot_at(slot) + count;
     int rc = slot->skip == 0 ? 0 : mark_passed(dir, slot->index);
-    if (rc == 0 && slot->at_tail && slot->run > slot->skip + count &&
+    if (rc == 0 && slot->at_tail && slot->run > slot->skip + count && behind < PACKED_FROM &&
         exfat_set_is_torn(dir, behind)) {
         rc = mark_passed(dir, behind);
     }

@@ -41,6 +41,7 @@ static void set_geometry(struct fat *f)
     h->offset = g->heap_offset;
     h->directory_max = (uint64_t)FAT_DIRECTORY_ENTRIES_MAX * CLUSTERS_ENTRY_SIZE;
     h->file_max = UINT32_MAX;
+    h->least_run = 1;
     h->map_name = "FAT";
     h->next_free = CLUSTERS_FIRST;
     f->table = (uint64_t)g->reserved_sectors * g->sector_size;

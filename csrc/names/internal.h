@@ -30,7 +30,7 @@ struct names_index {
 
 struct names_hole {
     uint32_t position, count;
-    uint32_t bound; /* no run in the subtree by position is longer */
+    uint32_t bound;       /* no run in the subtree by position is longer */
     uint32_t child[2][2]; /* of the tree by position and the tree by size: left, right; 0: none */
 };
 

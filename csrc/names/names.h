@@ -92,9 +92,9 @@ bool names_filter_present(const struct names_dir *d);
 size_t names_filter_bytes(const struct names_dir *d);
 size_t names_filter_bits_set(const struct names_dir *d);
 
-/* Free runs ("holes") before the end of the used part: a bounded list; the first that fits is taken,
- * as by a walk. A run that was pushed out of the bounded list is forgotten (names_holes_complete
- * turns false: a walk may find more). */
+/* Free runs ("holes") before the end of the used part: a bounded list; the first that fits is
+ * taken, as by a walk. A run that was pushed out of the bounded list is forgotten
+ * (names_holes_complete turns false: a walk may find more). */
 void names_hole_add(struct names_dir *d, uint32_t position, uint32_t count); /* joins neighbours */
 bool names_hole_take(struct names_dir *d, uint32_t need, uint32_t *position,
                      uint32_t *count); /* the whole run, removed */

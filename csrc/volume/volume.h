@@ -231,7 +231,7 @@ enum volume_change { VOLUME_UNCHANGED = 0, VOLUME_CHANGED_DATA, VOLUME_CHANGED_D
 struct volume {
     const struct volume_driver *driver;
     const char *fs; /* for users: "fat12" where the driver's name is "fat" */
-    void *private; /* the driver's */
+    void *private;  /* the driver's */
     struct device *device;
     struct cache *cache;
     struct names_cache *names;

@@ -97,7 +97,7 @@ def _add_scale(kinds: Subparsers) -> None:
         "--sizes", type=_sizes, metavar="N,N", help="other sizes (default: 10000,100000,1000000)"
     )
     parser.add_argument(
-        "--huge", action="store_true", help="2,600,000 too, about the most that one directory holds"
+        "--huge", action="store_true", help="2,700,000 too, about the most that one directory holds"
     )
     parser.add_argument(
         "--round-robin", action="store_true",
