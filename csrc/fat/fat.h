@@ -113,6 +113,10 @@ static inline const uint8_t *fat_set_short_const(const struct fat_set *set)
 {
     return set->entry + (size_t)(set->count - 1) * CLUSTERS_ENTRY_SIZE;
 }
+static inline bool fat_is_long(const uint8_t *entry) /* of one in use */
+{
+    return (entry[FAT_DIR_ATTRIBUTES] & FAT_ATTR_LONG_NAME_MASK) == FAT_ATTR_LONG_NAME;
+}
 /* Puts entries together while they pass by; an entry that does not fit starts anew. */
 struct fat_collector {
     uint32_t start, left; /* first long entry; long entries still to come */

@@ -74,6 +74,40 @@ static int insert(struct clusters_node *dir, struct fresh *fresh, const struct c
     return rc;
 }
 
+/* Whether a long entry lies right before this one. */
+static int follows_long(struct clusters_node *dir, uint32_t index, bool *out)
+{
+    uint8_t entry[CLUSTERS_ENTRY_SIZE];
+    int rc = index == 0 ? 0 : clusters_dir_read(dir, index - 1, 1, entry);
+    *out = rc == 0 && index != 0 && entry[0] != FAT_DELETED && fat_is_long(entry);
+    return rc;
+}
+
+/* A place for a set. One without long entries must not lie behind some that are nobody's: if their
+ * checksum happens to fit they would become its name. There it gets its own. */
+static int find_place(struct clusters_node *dir, struct fresh *fresh, const struct clusters_node *n,
+                      struct clusters_slot *slot)
+{
+    bool behind_long = false;
+    int rc = clusters_slot_find(dir, fresh->set.count, slot);
+    if (rc < 0 || fresh->set.count > 1) {
+        return rc;
+    }
+    rc = follows_long(dir, slot->index, &behind_long);
+    if (rc < 0 || behind_long) {
+        clusters_slot_cancel(dir, slot);
+    }
+    if (rc == 0 && behind_long) {
+        struct fat_name name;
+        uint8_t short_name[FAT_NAME_BYTES];
+        fat_set_name(fat_of(dir->base.volume), &fresh->set, &name);
+        memcpy(short_name, fat_set_short(&fresh->set), sizeof short_name);
+        build(fresh, &name, short_name, 0, true, n);
+        rc = clusters_slot_find(dir, fresh->set.count, slot);
+    }
+    return rc;
+}
+
 static int erase(const struct fresh *old, enum cache_tier tier)
 {
     struct clusters_node *dir = old->set.dir;
@@ -146,7 +180,7 @@ static int create_set(struct clusters_node *d, struct clusters_node *n, const st
         return rc;
     }
     build(&fresh, name, short_name, case_bits, with_long, n);
-    if ((rc = clusters_slot_find(d, fresh.set.count, &slot)) < 0) {
+    if ((rc = find_place(d, &fresh, n, &slot)) < 0) {
         return rc;
     }
     n->index = slot.index;
@@ -246,7 +280,7 @@ static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     struct clusters_slot slot;
     uint64_t offset;
     uint32_t piece;
-    int rc = clusters_slot_find(dir, fresh->set.count, &slot);
+    int rc = find_place(dir, fresh, n, &slot);
     if (rc < 0 || (rc = insert(dir, fresh, &slot)) < 0) {
         return rc;
     }
@@ -273,13 +307,16 @@ static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
 }
 
 /* A set that lies within one sector is written all or not at all, so it may change its name in
- * place. */
-static bool in_one_sector(const struct fat *f, const struct fat_set *set)
+ * place; but not behind long entries of nobody. */
+static bool may_change_in_place(const struct fat *f, const struct fat_set *set)
 {
     uint64_t first, size = (uint64_t)set->count * CLUSTERS_ENTRY_SIZE;
     uint32_t piece;
+    bool behind_long = false;
     return clusters_dir_find(set->dir, set->index, &first, &piece) == 0 && piece >= set->count &&
-           first / f->g.sector_size == (first + size - 1) / f->g.sector_size;
+           first / f->g.sector_size == (first + size - 1) / f->g.sector_size &&
+           (set->count > 1 ||
+            (follows_long(set->dir, set->index, &behind_long) == 0 && !behind_long));
 }
 
 static int rename_in_place(const struct fresh *old, struct fresh *fresh)
@@ -339,7 +376,8 @@ int fat_rename(struct volume_node *node, struct volume_node *to, const char *s, 
         memcpy(short_name, fat_set_short(&old.set), sizeof short_name);
     }
     build(&fresh, &name, short_name, case_bits, with_long, n);
-    if (!other && from == dir && fresh.set.count == old.set.count && in_one_sector(f, &old.set)) {
+    if (!other && from == dir && fresh.set.count == old.set.count &&
+        may_change_in_place(f, &old.set)) {
         rc = rename_in_place(&old, &fresh);
     } else {
         rc = rename_by_copy(n, dir, &old, &fresh, other ? clusters_node_of(replaced) : NULL);

@@ -9,11 +9,6 @@
 
 static const uint8_t unit_at[FAT_LFN_UNITS] = {1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30};
 
-static bool is_long(const uint8_t *entry)
-{
-    return (entry[FAT_DIR_ATTRIBUTES] & FAT_ATTR_LONG_NAME_MASK) == FAT_ATTR_LONG_NAME;
-}
-
 void fat_collect_reset(struct fat_collector *c)
 {
     c->any = false;
@@ -63,7 +58,7 @@ static void collect_long(struct fat_collector *c, uint32_t index, const uint8_t 
 bool fat_collect(const struct fat *f, struct fat_collector *c, uint32_t index, const uint8_t *entry,
                  uint32_t *start, uint32_t *count)
 {
-    if (is_long(entry)) {
+    if (fat_is_long(entry)) {
         collect_long(c, index, entry);
         return false;
     }
@@ -96,7 +91,7 @@ int fat_set_read(struct clusters_node *dir, uint32_t index, struct fat_set *set)
     if (rc == 0) {
         rc = clusters_dir_read(dir, index, 1, set->entry);
     }
-    if (rc < 0 || !is_long(set->entry)) {
+    if (rc < 0 || !fat_is_long(set->entry)) {
         return rc;
     }
     uint32_t longs = set->entry[0] & ~(unsigned)FAT_LFN_LAST;

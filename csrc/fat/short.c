@@ -195,7 +195,7 @@ static int find_taken(struct clusters_node *dir, uint8_t candidate[CANDIDATES][F
     }
     int rc = clusters_walk_begin(&w, dir, 0);
     while (rc >= 0 && (rc = clusters_walk_next(&w, &entry)) > 0 && entry[0] != 0) {
-        bool is_short = (entry[FAT_DIR_ATTRIBUTES] & FAT_ATTR_LONG_NAME_MASK) != FAT_ATTR_LONG_NAME;
+        bool is_short = !fat_is_long(entry);
         for (uint32_t i = 0; is_short && entry[0] != FAT_DELETED && i < CANDIDATES; i++) {
             taken[i] = taken[i] || memcmp(entry, candidate[i], FAT_NAME_BYTES) == 0;
         }
