@@ -106,8 +106,24 @@ class MechanismMachine(RuleBasedStateMachine):
         assert self.vol is not None
         vol, path = self.vol, f"{where}/{name}"
         due = {errno.EEXIST} if self.there(where, name) else {0}
+        before = self.raw(from_device=False)
         if self.change(lambda: vol.touch(path, exist_ok=False), due) == 0:
             self.names[where].add(name)
+            self.check_growth(where, 2 + -(-len(name) // 15), before)
+
+    def check_growth(self, where: str, need: int, before: Any) -> None:
+        """A directory grows only when none of its holes, nor its end, had room for the name."""
+        if where == "/":
+            return  # it has entries that are not in the tree
+        size = before.tree[where].size
+        sets = [before.tree[f"{where}/{name}"] for name in before.children[where]]
+        at, longest = 0, 0
+        for entry in sorted(sets, key=lambda e: e.index):
+            longest = max(longest, entry.index - at)
+            at = entry.index + entry.entries
+        longest = max(longest, size // 32 - at)
+        grown = self.raw(from_device=False).tree[where].size > size
+        assert grown == (longest < need), f"grown: {grown}, room for {longest}, needed {need}"
 
     @rule(where=st.sampled_from(DIRECTORIES), which=PICKS, count=st.integers(1, 30))
     def create_many(self, where: str, which: int, count: int) -> None:
