@@ -165,8 +165,8 @@ int fat_mount(struct volume *v);
 void fat_unmount(struct volume *v);
 
 /* ---- label.c ---- */
-/* UTF-8 to 11 bytes: 1, or 0 and "NO NAME" when it is empty, blank or that. -EINVAL,
- * -ENAMETOOLONG, -EILSEQ and -EUNATCH (no such character in the code page) say why in *e. */
+/* UTF-8 to 11 bytes: 1, or 0 and "NO NAME" when it is empty, blank or that. -EINVAL:
+ * it can't be, *e says why. */
 int fat_label_parse(const struct fat_codepage *c, const char *label, size_t n,
                     uint8_t out[FAT_LABEL_BYTES], struct base_error *e);
 /* 11 bytes without the blanks at their end to UTF-8; returns the length, or -ENAMETOOLONG. */

@@ -27,20 +27,16 @@ static int refuse(struct base_error *e, int err)
 {
     switch (err) {
     case -EILSEQ:
-        base_bad_argument(e, "label", "not valid UTF-8");
-        break;
+        return base_bad_argument(e, "label", "not valid UTF-8");
     case -ENAMETOOLONG:
-        base_bad_argument(e, "label", "a label has at most 11 bytes in its code page");
-        break;
+        return base_bad_argument(e, "label", "a label has at most 11 bytes in its code page");
     case -EUNATCH:
-        base_bad_argument(e, "label", "it has a character that the code page has not");
-        break;
+        return base_bad_argument(e, "label", "it has a character that the code page has not");
     default:
-        base_bad_argument(e, "label",
-                          "control characters, a blank at the start and * ? . , ; : / \\ | + = < > "
-                          "[ ] \" are not allowed");
+        return base_bad_argument(e, "label",
+                                 "control characters, a blank at the start and * ? . , ; : / \\ | "
+                                 "+ = < > [ ] \" are not allowed");
     }
-    return err;
 }
 
 static int encode(const struct fat_codepage *c, const uint16_t *units, int count,
