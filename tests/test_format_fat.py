@@ -12,6 +12,7 @@ from cli_tools import Cli
 from conftest import require_tool
 
 import pyexfat as px
+from pyexfat import _core
 from pyexfat.fat import partition_type
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -38,7 +39,7 @@ def new(fs: str, **options: Any) -> px.Volume:
     return px.format(px.Device.memory(SIZES[fs]), fs, env=env(), tz="utc", **options)
 
 
-def clean(device: px.Device, tmp_path: Path) -> None:
+def clean(device: _core.Device, tmp_path: Path) -> None:
     """fsck.fat finds nothing."""
     image = tmp_path / "judged"
     image.write_bytes(device.pread(device.size, 0))

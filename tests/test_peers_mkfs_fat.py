@@ -108,7 +108,7 @@ def translated(options: Options) -> Options:
 
 
 def ours(image: Path, size: int, options: Options) -> str | None:
-    arguments = {"serial": INVARIANT_SERIAL, "codepage": 850} | translated(options)
+    arguments: Options = {"serial": INVARIANT_SERIAL, "codepage": 850} | translated(options)
     env = px.Env(seed=1, clock=INVARIANT_TIME * 10**9)
     try:
         px.format(make_empty(image, size), tz="utc", env=env, **arguments).close()
