@@ -162,6 +162,7 @@ int clusters_mark(struct clusters *h, uint32_t first, uint32_t count, bool used)
     adjust_summary(h, bit, count, used);
     h->changed = true;
     if (h->free_known) { /* what a damaged volume frees twice counts once */
+        h->free_known = changed <= (used ? h->free_clusters : h->count - h->free_clusters);
         h->free_clusters += used ? -changed : changed;
     }
     return 0;
@@ -265,6 +266,9 @@ int clusters_take(struct clusters *h, uint32_t hint, uint32_t want, uint32_t *fi
         if (rc == 0) {
             rc = try_take(h, hint, want, first, got);
         }
+    }
+    if (rc == -ENOSPC && h->free_clusters != 0) {
+        h->free_known = false; /* the volume's own count, that was believed, is wrong */
     }
     if (rc == 0) {
         rc = clusters_mark(h, *first, *got, true);
