@@ -130,11 +130,38 @@ static int write_entry(struct exfat *x, struct clusters_node *root, uint32_t ind
                              DEVICE_LABEL);
 }
 
+/* A label entry that is not in use, as formatting leaves one; -ENOENT. */
+static int find_unused(struct clusters_node *root, uint32_t *index)
+{
+    struct clusters_walk w;
+    const uint8_t *p;
+    int err = clusters_walk_begin(&w, root, 0);
+
+    while (err == 0 && (err = clusters_walk_next(&w, &p)) == 1 && p[0] != EXFAT_TYPE_END) {
+        if (p[0] == (EXFAT_TYPE_LABEL & ~EXFAT_TYPE_IN_USE)) {
+            *index = w.index - 1;
+            clusters_walk_end(&w);
+            return 0;
+        }
+        err = 0;
+    }
+    clusters_walk_end(&w);
+    return err < 0 ? err : -ENOENT;
+}
+
 static int add_entry(struct exfat *x, struct clusters_node *root, const uint8_t *entry)
 {
     struct clusters_slot slot;
-    int err = clusters_slot_find(root, 1, &slot);
+    uint32_t unused;
+    int err = find_unused(root, &unused);
 
+    if (err == 0) {
+        names_hole_cut(root->names, unused, 1);
+        return write_entry(x, root, unused, entry);
+    }
+    if (err == -ENOENT) {
+        err = clusters_slot_find(root, 1, &slot);
+    }
     if (err) {
         return err;
     }
