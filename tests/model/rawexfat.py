@@ -338,7 +338,7 @@ class _Reader:
 
     def bytes_of(self, clusters: list[int]) -> bytes:
         size = self.volume.cluster_size
-        if clusters and clusters[-1] - clusters[0] == len(clusters) - 1:
+        if clusters and clusters == list(range(clusters[0], clusters[0] + len(clusters))):
             at = self.heap + (clusters[0] - 2) * size
             return self.image[at : at + len(clusters) * size]
         return b"".join(map(self.cluster, clusters))
