@@ -29,6 +29,16 @@ static void build(struct fresh *out, const struct fat_name *name, const uint8_t 
     hash_names(fat_of(n->base.volume), name, fat_set_short(&out->set), out);
 }
 
+/* Elsewhere than on FAT32 the upper half of the first cluster is somebody's handle of extended
+ * attributes, which stays with the file. */
+static void keep_handle(const struct fat *f, const uint8_t *old_short, struct fresh *fresh)
+{
+    if (f->g.bits != 32) {
+        memcpy(fat_set_short(&fresh->set) + FAT_DIR_FIRST_CLUSTER_HIGH,
+               old_short + FAT_DIR_FIRST_CLUSTER_HIGH, 2);
+    }
+}
+
 /* An existing set, with its names' hashes. */
 static int read_back(struct clusters_node *n, struct fresh *out)
 {
@@ -99,10 +109,11 @@ static int find_place(struct clusters_node *dir, struct fresh *fresh, const stru
     }
     if (rc == 0 && behind_long) {
         struct fat_name name;
-        uint8_t short_name[FAT_NAME_BYTES];
+        uint8_t plain[CLUSTERS_ENTRY_SIZE];
         fat_set_name(fat_of(dir->base.volume), &fresh->set, &name);
-        memcpy(short_name, fat_set_short(&fresh->set), sizeof short_name);
-        build(fresh, &name, short_name, 0, true, n);
+        memcpy(plain, fat_set_short(&fresh->set), sizeof plain);
+        build(fresh, &name, plain, 0, true, n);
+        keep_handle(fat_of(dir->base.volume), plain, fresh);
         rc = clusters_slot_find(dir, fresh->set.count, slot);
     }
     return rc;
@@ -376,6 +387,7 @@ int fat_rename(struct volume_node *node, struct volume_node *to, const char *s, 
         memcpy(short_name, fat_set_short(&old.set), sizeof short_name);
     }
     build(&fresh, &name, short_name, case_bits, with_long, n);
+    keep_handle(f, fat_set_short(&old.set), &fresh);
     if (!other && from == dir && fresh.set.count == old.set.count &&
         may_change_in_place(f, &old.set)) {
         rc = rename_in_place(&old, &fresh);
