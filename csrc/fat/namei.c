@@ -176,7 +176,7 @@ static int first_cluster(struct clusters_node *n, const struct clusters_node *pa
 
 /* The new node's set into its directory. */
 static int create_set(struct clusters_node *d, struct clusters_node *n, const struct fat_name *name,
-                      enum volume_kind kind)
+                      enum volume_kind kind, bool *written)
 {
     uint8_t short_name[FAT_NAME_BYTES], case_bits;
     bool with_long;
@@ -196,6 +196,7 @@ static int create_set(struct clusters_node *d, struct clusters_node *n, const st
     }
     n->index = slot.index;
     n->entries = fresh.set.count;
+    *written = true;
     if ((rc = insert(d, &fresh, &slot)) < 0) {
         return rc;
     }
@@ -219,10 +220,11 @@ int fat_create(struct volume_node *dir, const char *s, size_t length, enum volum
     n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
     n->attributes |= kind == VOLUME_DIRECTORY ? VOLUME_ATTR_DIRECTORY : VOLUME_ARCHIVE;
     clusters_stamp_all(n);
-    rc = create_set(d, n, &name, kind);
+    bool written = false;
+    rc = create_set(d, n, &name, kind, &written);
     if (rc < 0) {
-        if (n->chain.first != 0) {
-            (void)clusters_chain_cut(&f->heap, &n->chain, 0, true, "directory");
+        if (n->chain.first != 0) { /* a set that failed may be on the device for a while */
+            (void)clusters_chain_cut(&f->heap, &n->chain, 0, !written, "directory");
         }
         clusters_node_destroy(n);
         return rc;
@@ -269,19 +271,25 @@ static int set_parent_entry(struct clusters_node *n, const struct clusters_node 
 }
 
 /* The name that was replaced goes once the new one is on the device. */
-static int erase_replaced(struct clusters_node *replaced)
+static int erase_replaced(struct clusters_node *replaced, const struct fresh *gone)
 {
-    struct fresh gone;
-    int rc = read_back(replaced, &gone);
-    if (rc == 0) {
-        rc = erase(&gone, CACHE_REMOVAL);
+    int rc = erase(gone, CACHE_REMOVAL);
+    if (rc < 0) {
+        return rc;
     }
-    if (rc == 0) {
-        replaced->base.unlinked = true;
-        volume_node_forget(&replaced->base);
-        rc = clusters_unpin(replaced);
-    }
-    return rc;
+    replaced->base.unlinked = true;
+    volume_node_forget(&replaced->base);
+    return 0;
+}
+
+/* The old name comes back, and its place is not free after all. */
+static void restore(const struct fresh *old)
+{
+    struct clusters_node *dir = old->set.dir;
+    (void)clusters_dir_write(dir, old->set.index, old->set.count, old->set.entry, CACHE_REMOVAL);
+    names_uncertain(dir->names);
+    names_holes_drop(dir->names);
+    dir->hint.valid = false;
 }
 
 static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
@@ -291,30 +299,38 @@ static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     struct clusters_slot slot;
     uint64_t offset;
     uint32_t piece;
-    int rc = find_place(dir, fresh, n, &slot);
-    if (rc < 0 || (rc = insert(dir, fresh, &slot)) < 0) {
+    struct fresh gone;
+    int rc = replaced ? read_back(replaced, &gone) : 0;
+    if (rc < 0 || (rc = find_place(dir, fresh, n, &slot)) < 0 ||
+        (rc = insert(dir, fresh, &slot)) < 0) {
         return rc;
     }
-    if (n->base.kind == VOLUME_DIRECTORY && n->base.parent != &dir->base) {
+    bool moved_dir = n->base.kind == VOLUME_DIRECTORY && n->base.parent != &dir->base;
+    if (moved_dir) {
         rc = set_parent_entry(n, dir);
-    }
-    if (rc == 0 && replaced) {
-        rc = erase_replaced(replaced);
     }
     if (rc == 0) {
         rc = erase(old, CACHE_REMOVAL);
+        if (rc == 0 && replaced && (rc = erase_replaced(replaced, &gone)) < 0) {
+            restore(old);
+        }
     }
-    if (rc < 0) { /* the old name stays, so the new one goes */
+    if (rc < 0) { /* as before: the new name goes */
         (void)erase(fresh, CACHE_ENTRY);
+        if (moved_dir) {
+            (void)set_parent_entry(n, clusters_node_of(n->base.parent));
+        }
         return rc;
     }
+    int late = replaced ? clusters_unpin(replaced) : 0;
     if ((rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
         return rc;
     }
     n->index = slot.index;
     n->entries = fresh->set.count;
     volume_node_set_parent(&n->base, &dir->base);
-    return volume_node_rekey(&n->base, clusters_node_key(offset));
+    rc = volume_node_rekey(&n->base, clusters_node_key(offset));
+    return rc < 0 ? rc : late;
 }
 
 /* A set that lies within one sector is written all or not at all, so it may change its name in
