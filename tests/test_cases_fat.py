@@ -703,3 +703,56 @@ def test_labels_with_bytes_beyond_ascii(image: Path, label: bytes) -> None:
     after = raw(image, codepage="cp850")
     assert (after.label, after.boot_label) == (text, text)
     assert after.children == found.children
+
+
+# Sizes in KiB with media byte, sectors per cluster, sectors of a FAT, root entries, clusters.
+OLD_FLOPPIES = [
+    (160, 0xFE, 1, 1, 64, 313),
+    (180, 0xFC, 1, 2, 64, 351),
+    (320, 0xFF, 2, 1, 112, 315),
+    (360, 0xFD, 2, 2, 112, 354),
+]
+
+
+@pytest.mark.parametrize(
+    ("kib", "media", "per_cluster", "fat_sectors", "root_entries", "clusters"), OLD_FLOPPIES
+)
+@pytest.mark.parametrize("boot", [b"\0" * 512, b"\xeb\x2f\x14IBM  1.1" + b"\xf6" * 501])
+def test_floppies_without_parameters(
+    kib: int,
+    media: int,
+    per_cluster: int,
+    fat_sectors: int,
+    root_entries: int,
+    clusters: int,
+    boot: bytes,
+) -> None:
+    """Of DOS 1: the first byte of the FAT alone tells the layout."""
+    content = bytearray(kib * 1024)
+    content[:512] = boot
+    root = (1 + 2 * fat_sectors) * 512
+    heap = root + root_entries * 32
+    for at in (512, 512 + fat_sectors * 512):
+        content[at : at + 3] = bytes([media, 0xFF, 0xFF])
+        content[at + 3 : at + 6] = b"\x03\xf0\xff"  # 2 -> 3, 3: the end
+    size = per_cluster * 512 + 1
+    content[root : root + 32] = (
+        b"OLD     TXT\x20" + bytes(10) + struct.pack("<HHHI", 0, 33, 2, size)
+    )
+    content[heap : heap + size] = b"o" * size
+    original = bytes(content)
+    with px.open(content, "r+", fs="fat", tz="utc") as volume:
+        assert volume.usage().clusters == clusters
+        assert volume.usage().free_clusters == clusters - 2
+        assert volume.cluster_size == per_cluster * 512
+        assert volume.listdir() == ["OLD.TXT"]
+        assert volume.read_bytes("/old.txt") == b"o" * size
+        volume.write_bytes("/NEW.TXT", b"n" * ((clusters - 2) * per_cluster * 512))
+        with pytest.raises(OSError, match="space"):
+            volume.write_bytes("/MORE", b"x")
+    assert content[:512] == original[:512]  # there is nothing of ours in it
+    fat = content[512:root]
+    assert fat[: len(fat) // 2] == fat[len(fat) // 2 :]
+    with px.open(content, fs="fat") as volume:
+        assert volume.read_bytes("/NEW.TXT").count(b"n") == (clusters - 2) * per_cluster * 512
+        assert not volume.was_dirty

@@ -242,3 +242,33 @@ def test_4_gib(tmp_path: Path) -> None:
         file.seek(-6, 2)
         assert file.read() == b"\0\0tail"
     assert image.stat().st_blocks * 512 < 200 * MIB
+
+
+POLICIES: list[dict[str, Any]] = [
+    {"name_index": False},
+    {"name_index": False, "name_filter": False},
+    {"empty_hint": "off"},
+    {"empty_hint": "one-shot", "entry_sync": "entry"},
+    {"preallocate": False},
+    {"free_scan": "element"},
+    {
+        "empty_hint": "off",
+        "name_index": False,
+        "name_filter": False,
+        "entry_sync": "entry",
+        "preallocate": False,
+        "free_scan": "block",
+    },
+]
+
+
+@pytest.mark.parametrize("geometry", TYPES, ids=str)
+def test_every_policy_writes_the_same_bytes(tmp_path: Path, geometry: Geometry) -> None:
+    """Names, aliases, places of entries and clusters do not depend on how they were found."""
+    image = made(tmp_path / "image", geometry, "--invariant")
+    filled(image)
+    first = image.read_bytes()
+    for policy in POLICIES:
+        made(image, geometry, "--invariant")
+        filled(image, policy=policy)
+        assert image.read_bytes() == first, policy
