@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -72,6 +73,32 @@ def test_table_two_does_every_case() -> None:
     assert samples[0].counters["device_flushes"] == 21
 
 
+def test_table_three_as_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    case = (3, 512, "64 KiB", "fallocate", True)
+    table = seeds.make_tables()[3]
+    small = replace(table, work=seeds.growth([case]))
+    monkeypatch.setattr(seeds, "make_tables", lambda *_: {3: small})
+    page = tmp_path / "seeds.html"
+    args = ("seeds", "--runs", "2", "--html", str(page))
+    record: dict[str, Any] = json.loads(run(capsys, *args, "--json"))
+    (one,) = record["tables"]
+    assert one["columns"]["before"]["preallocate"] is False
+    assert one["columns"]["ours"] == px.Policy().as_dict()
+    (row,) = one["rows"]
+    assert row["name"] == "3 x 64 KiB, clusters of 512, fallocate, sync"
+    before, ours = (row[name]["counters"] for name in ("before", "ours"))
+    assert before["clusters_allocated"] == ours["clusters_allocated"] == 3 * 128
+    assert before["device_flushes"] >= 3 * 128
+    assert ours["device_flushes"] <= 3 * 3
+    assert "published" not in row
+    text = run(capsys, *args)
+    assert "counts are before / ours" in text
+    assert "after" not in text
+    assert "FAT KiB" in page.read_text()
+
+
 def test_a_device_of_ones_own_is_erased_only_when_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -89,7 +116,7 @@ def test_a_device_of_ones_own_is_erased_only_when_told(
 @pytest.mark.parametrize(
     ("args", "word"),
     [
-        (("seeds", "--only", "3"), "1, 2, 5"),
+        (("seeds", "--only", "4"), "1, 2, 3, 5"),
         (("seeds", "--real-sleep"), "--slow-device"),
         (("peers", "--only", "nobody"), "exfat-fuse"),
     ],

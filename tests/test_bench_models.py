@@ -99,9 +99,11 @@ def test_published_gains_are_those_of_the_texts() -> None:
 
 def test_every_published_step_is_a_row() -> None:
     tables = seeds.make_tables()
-    assert list(tables) == [1, 2, 5]
+    assert list(tables) == [1, 2, 3, 5]
     assert len(tables[1].steps) == 5
     assert len(tables[2].steps) == 12
+    assert len(tables[3].steps) == 12
+    assert tables[3].columns["before"] == px.Policy(preallocate=False)
     assert tables[5].steps.keys() == {"20000 files"}
     assert tables[5].columns["before"] == px.Policy.before()
     assert all(table.columns["ours"] == px.Policy() for table in tables.values())
@@ -109,6 +111,15 @@ def test_every_published_step_is_a_row() -> None:
     assert (after.name_filter, after.empty_hint, after.name_index) == (True, "retained", False)
     assert tables[1].columns["after"].empty_hint == "one-shot"
     assert not tables[1].columns["after"].name_filter
+
+
+def test_published_growth_is_named_as_the_work_names_it() -> None:
+    step = seeds.make_tables()[3].steps["16 x 1 MiB, clusters of 512, ftruncate, sync"]
+    assert step.seconds == (58.66, 0.362)
+    small = (2, 4096, "8 KiB", "ftruncate", False)
+    (sample,) = seeds.growth([small])(Stage(), px.Policy())
+    assert sample.name == "2 x 8 KiB, clusters of 4096, ftruncate"
+    assert sample.counters["clusters_allocated"] == 4
 
 
 # ---- order, names, words ----

@@ -160,7 +160,7 @@ def _add_stage(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--slow-device", metavar="CARD",
-        help="model a card: class4, class10 or usb, also with costs in ms as class4,flush=8",
+        help="model a card: class4, class10, usb or ssd, also with costs in ms as class4,flush=8",
     )  # fmt: skip
     group.add_argument(
         "--real-sleep", action="store_true", help="wait for the modelled card instead of counting"
@@ -249,8 +249,10 @@ def _run_seeds(args: argparse.Namespace) -> int:
         for result in results:
             heading = _SAID.format(number=result.table.number, title=result.table.title)
             grids = (report.seed_times(result), report.seed_counters(result))
-            _show(out, heading.capitalize(), result.table.setup, *grids)
-        out.line("Seconds are medians with their spread; counts are before / after / ours.")
+            _show(out, heading[0].upper() + heading[1:], result.table.setup, *grids)
+            order = " / ".join(result.table.columns)
+            out.line(f"Seconds are medians with their spread; counts are {order}.")
+            out.line("")
     _write(args.html, lambda: report.seeds_page(results))
     return 0
 

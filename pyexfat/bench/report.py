@@ -73,14 +73,16 @@ def _published(row: Row) -> str:
 
 def seed_times(result: Result) -> Grid:
     """Seconds of each column, and ratios beside those that were published."""
-    headings = ["", "before", "after", "ours", "after is", "published", "ours is"]
+    columns = list(result.table.columns)
+    mechanism, *more = columns[1:]  # what the published ratio is about, and what else we have
+    headings = ["", *columns, f"{mechanism} is", "published", *(f"{name} is" for name in more)]
     rows = [
         [
             row.name,
-            *(spread_text(row.seconds[name]) for name in ("before", "after", "ours")),
-            times(row.ratio("after")),
+            *(spread_text(row.seconds[name]) for name in columns),
+            times(row.ratio(mechanism)),
             _published(row),
-            times(row.ratio("ours")),
+            *(times(row.ratio(name)) for name in more),
         ]
         for row in result.rows
         if not row.detail
@@ -88,25 +90,30 @@ def seed_times(result: Result) -> Grid:
     return headings, rows
 
 
+_COUNTER_HEADINGS = {
+    "bytes_written": "KiB written", "bytes_zeroed": "KiB zeroed", "device_flushes": "flushes",
+    "fat_writes": "FAT writes", "fat_bytes": "FAT KiB", "fat_entries_written": "FAT entries",
+}  # fmt: skip
+
+
+def _counts(row: Row, key: str) -> str:
+    unit = 1024 if "bytes" in key else 1
+    return " / ".join(f"{one[key] / unit:,.0f}" for one in row.counters.values())
+
+
 def seed_counters(result: Result) -> Grid:
-    """What was counted: before / after / ours."""
-    headings = ["", "entries visited", "device writes", "KiB written", "published KiB", "flushes"]
-    keys = ("entries_visited", "device_writes", "bytes_written", "device_flushes")
-    rows = []
-    for row in result.rows:
-        if row.detail:
-            continue
-        cells = {
-            key: " / ".join(
-                f"{one[key] / 1024:,.0f}" if key == "bytes_written" else f"{one[key]:,}"
-                for one in row.counters.values()
-            )
-            for key in keys
-        }
-        written = row.step.written if row.step is not None else None
-        kib = "" if written is None else " / ".join("-" if one is None else str(one)
-                                                    for one in written)  # fmt: skip
-        rows.append([row.name, cells[keys[0]], cells[keys[1]], cells[keys[2]], kib, cells[keys[3]]])
+    """What was counted, in the order of the columns; published KiB where there are some."""
+    keys = result.table.counted
+    headings = ["", *(_COUNTER_HEADINGS.get(key, key.replace("_", " ")) for key in keys)]
+    rows = [
+        [row.name, *(_counts(row, key) for key in keys)] for row in result.rows if not row.detail
+    ]
+    if any(row.step is not None and row.step.written is not None for row in result.rows):
+        headings.append("published KiB")
+        for row, cells in zip((one for one in result.rows if not one.detail), rows, strict=True):
+            written = row.step.written if row.step is not None else None
+            kib = ["-" if one is None else str(one) for one in written or ()]
+            cells.append(" / ".join(kib))
     return headings, rows
 
 

@@ -5,16 +5,19 @@ A table is a row in TABLES: another file system's joins by adding one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyexfat import Policy
+from pyexfat import Policy, _core
+from pyexfat.sizes import parse_size
 
 from . import published
 from .published import Pair, Step
 from .workloads import (
     COUNTED,
+    FAT_COUNTED,
     Sample,
     Spread,
     Stage,
@@ -24,8 +27,9 @@ from .workloads import (
     unlink_all,
 )
 
-COLUMNS = ("before", "after", "ours")
 GIB = 1 << 30
+
+_NEW = _core.OPEN_READ | _core.OPEN_WRITE | _core.OPEN_CREATE
 
 Work = Callable[[Stage, Policy], list[Sample]]
 
@@ -42,6 +46,8 @@ class Table:
     work: Work
     steps: dict[str, Step]
     """Published figures by the name of the sample."""
+    counted: tuple[str, ...] = COUNTED
+    """Counters that are shown."""
 
 
 @dataclass
@@ -166,6 +172,54 @@ def _case(sync: str, length: int, call: str) -> str:
     return f"{call} {length} {sync}"
 
 
+# ---- table 3 ----
+
+Growth = tuple[int, int, str, str, bool]
+"""Files, bytes of a cluster, length, call and whether in sync mode."""
+
+
+def growth(cases: Iterable[Growth] = tuple(published.PREALLOCATE)) -> Work:
+    """Empty files of a FAT32 volume that grow in one call each, and a sync at the end."""
+
+    def work(stage: Stage, policy: Policy) -> list[Sample]:
+        return [_grow(stage, policy, case) for case in cases]
+
+    return work
+
+
+def growth_name(case: Growth) -> str:
+    """``16 x 1 MiB, clusters of 512, ftruncate, sync``."""
+    files, cluster, length, call, sync = case
+    return f"{files} x {length}, clusters of {cluster}, {call}" + (", sync" if sync else "")
+
+
+def _grow(stage: Stage, policy: Policy, case: Growth) -> Sample:
+    files, cluster, length, call, sync = case
+    count = parse_size(length, "length")
+    size = max(GIB // 2, files * count * 5 // 4)  # FAT32 begins at 65,525 clusters
+    with (
+        stage.volume(
+            size=size, cluster_size=cluster, policy=policy, fs="fat32",
+            sync="sync" if sync else "lazy",
+        ) as volume,
+        ExitStack() as stack,
+    ):  # fmt: skip
+        handles = [
+            stack.enter_context(closing(volume.open_file(f"/{n:04d}", _NEW))) for n in range(files)
+        ]
+        volume.sync()
+
+        def run() -> None:
+            for handle in handles:
+                if call == "ftruncate":
+                    handle.resize(count)
+                else:
+                    handle.allocate(0, count)
+            volume.sync()
+
+        return stage.measure(volume, growth_name(case), files, run)
+
+
 # ---- table 5 ----
 
 
@@ -239,6 +293,15 @@ def make_tables(large: int = 20_000) -> dict[int, Table]:
             steps={_case(*key): step for key, step in published.ENTRY_SETS.items()},
         ),
         Table(
+            number=3,
+            title="FAT: preallocate clusters before expanding a file",
+            setup="empty files on FAT32 that grow in one call each, and a sync at the end",
+            columns={"before": Policy(preallocate=False), "ours": Policy()},
+            work=growth(),
+            steps={growth_name(case): Step(pair) for case, pair in published.PREALLOCATE.items()},
+            counted=FAT_COUNTED,
+        ),
+        Table(
             number=5,
             title="large directories",
             setup=f"{large:,} files in one directory of a 4 GiB volume; 32 KiB clusters",
@@ -282,8 +345,3 @@ def run(
             )
         )
     return result
-
-
-def counted(row: Row) -> dict[str, dict[str, int]]:
-    """The counters that are shown, by column."""
-    return {name: {key: one[key] for key in COUNTED} for name, one in row.counters.items()}

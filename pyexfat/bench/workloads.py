@@ -19,8 +19,13 @@ from .slow import Card, Clock, SlowFile
 CLOCK = 1_700_000_000 * 10**9
 """Time of all volumes of a bench, ns since 1970: what is written is the same in every run."""
 
-COUNTED = ("entries_visited", "device_reads", "device_writes", "bytes_written", "device_flushes")
+COUNTED = ("entries_visited", "device_writes", "bytes_written", "device_flushes")
 """Counters shown beside seconds."""
+FAT_COUNTED = (
+    "device_writes", "bytes_written", "bytes_zeroed", "device_flushes",
+    "fat_writes", "fat_bytes", "fat_entries_written",
+)  # fmt: skip
+"""The same for what is about the FAT."""
 
 
 @dataclass
@@ -104,11 +109,17 @@ class Stage:
 
     @contextmanager
     def volume(
-        self, *, size: int, cluster_size: int, policy: Policy, sync: str = "lazy"
+        self,
+        *,
+        size: int,
+        cluster_size: int,
+        policy: Policy,
+        sync: str = "lazy",
+        fs: str = "exfat",
     ) -> Iterator[Volume]:
         """An empty volume; a device of its own size is used whole."""
         with self._device(size) as device:
-            px.format(device, cluster_size=cluster_size, env=env()).close()
+            px.format(device, fs, cluster_size=cluster_size, env=env()).close()
             options: dict[str, Any] = {"policy": policy, "sync": sync, "env": env()}
             with px.open(device, "r+", **options) as volume:
                 yield volume
@@ -125,12 +136,14 @@ class Stage:
 
 
 def difference(now: dict[str, Any], before: dict[str, Any]) -> dict[str, int]:
-    """What was counted in between, in one flat dict; counts by structure are left out."""
+    """What was counted in between, in one flat dict; of counts by structure only the FAT's."""
     flat: dict[str, int] = {}
     for key, value in now.items():
         if isinstance(value, int):
             flat[key] = value - before[key]
-        elif not key.endswith("_by_structure"):
+        elif key.endswith("_by_structure"):
+            flat["fat_" + key.partition("_")[0]] = value["FAT"] - before[key]["FAT"]
+        else:
             flat |= difference(value, before[key])
     return flat
 
