@@ -45,6 +45,8 @@ uint32_t fat_codepage_decode(const struct fat_codepage *c, const uint8_t *s, uin
 /* One unit to 1 or 2 bytes, which decode to this unit again; 0: it has none. */
 uint32_t fat_codepage_encode(const struct fat_codepage *c, uint16_t unit, uint8_t out[2]);
 
+enum { FAT_READ_AHEAD = 128 << 10 }; /* bytes of a FAT that are read at a time */
+
 struct fat {
     struct clusters heap; /* first */
     struct fat_geometry g;

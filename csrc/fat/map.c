@@ -9,12 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PART_SHIFT = 15,
-    PART_BITS = 1 << PART_SHIFT,
-    PART_BYTES = PART_BITS / 8,
-    READ_AHEAD = 128 << 10
-};
+enum { PART_SHIFT = 15, PART_BITS = 1 << PART_SHIFT, PART_BYTES = PART_BITS / 8 };
 
 void fat_map_free(struct fat *f)
 {
@@ -44,7 +39,7 @@ static int fill(struct fat *f, uint32_t part, uint8_t *bits)
         uint64_t at = fat_table_offset(&f->heap, bit + CLUSTERS_FIRST);
         if (at >= ahead) {
             uint64_t stop = fat_table_offset(&f->heap, end - 1 + CLUSTERS_FIRST) + 4;
-            uint64_t n = base_min(READ_AHEAD, stop - at);
+            uint64_t n = base_min(FAT_READ_AHEAD, stop - at);
             cache_read_ahead(c, at, n);
             ahead = at + n;
         }

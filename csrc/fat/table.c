@@ -155,11 +155,28 @@ static int write_block(struct fat *f, uint64_t base, const struct run *r, uint32
     return rc;
 }
 
+/* An entry keeps some bits of what was there, so that blocks are read even when all their entries
+ * change: those of a long run many at a time. */
+static void read_ahead(const struct fat *f, uint64_t base, const struct run *r, uint32_t i,
+                       uint64_t *ahead)
+{
+    uint64_t at = base + entry_byte(f, r->first + i);
+    if (at >= *ahead) {
+        uint64_t end = base + entry_byte(f, r->first + r->count - 1) + entry_width(f);
+        uint64_t n = base_min(FAT_READ_AHEAD, end - at);
+        if (n > cache_block_size(f->heap.volume->cache)) {
+            cache_read_ahead(f->heap.volume->cache, at, n);
+        }
+        *ahead = at + n;
+    }
+}
+
 static int write_copy(struct fat *f, uint32_t copy, const struct run *r, enum cache_tier tier)
 {
-    uint64_t base = copy_offset(f, copy);
+    uint64_t base = copy_offset(f, copy), ahead = 0;
     for (uint32_t i = 0; i < r->count;) {
         uint32_t done = 1;
+        read_ahead(f, base, r, i, &ahead);
         int rc = f->g.bits == 12 ? write_single(f, base, r->first + i, run_value(r, i), tier)
                                  : write_block(f, base, r, i, tier, &done);
         if (rc < 0) {
