@@ -13,7 +13,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, final, overload
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 from pyexfat._records import Detected, Extent, LogEntry, PartitionTable, StatFS
 from pyexfat._types import PathArgument
@@ -47,6 +47,7 @@ KIND_DIRECTORY: Final = 2
 STRUCTURES: Final[tuple[str, ...]]  # names of what a write can hold, as in LogEntry.structure
 FILE_SYSTEMS: Final[tuple[str, ...]]  # what mount and format know
 
+@disjoint_base
 class Device:
     """A row of sectors. Made by a class method, as an instance of the class it is called on.
 
@@ -254,6 +255,7 @@ class Stat:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
+@disjoint_base
 class Volume:
     """An open volume. Dropping it without close() writes nothing more, as a power cut would."""
 
