@@ -223,7 +223,7 @@ def test_no_operation_visits_more_in_a_directory_of_a_million() -> None:
     for name in scale.OPERATIONS:
         few, many = (one[name].counters["entries_visited"] / one[name].files
                      for one in (small, large))  # fmt: skip
-        assert many <= few + 0.01, name
+        assert many <= 1.02 * few + 0.01, name
     assert large["create"].counters["entries_visited"] <= 4 * large["create"].files
     assert large["hit"].counters["entries_visited"] <= 3 * large["hit"].files + 10
     assert large["miss"].counters["entries_visited"] == 0

@@ -199,6 +199,11 @@ static void widen(struct clusters_node *dir, uint32_t total, uint32_t *index, ui
 {
     const struct clusters_hint *h = &dir->hint;
     uint32_t end = *index + *count;
+    uint32_t hole;
+    if (names_hole_take_before(dir->names, *index, &hole)) { /* so that it is not widened into */
+        *index -= hole;
+        *count += hole;
+    }
     if (*index > 0 && is_free(dir, *index - 1, total)) {
         --*index;
         ++*count;
