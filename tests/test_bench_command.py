@@ -195,6 +195,22 @@ def test_single_calls() -> None:
     assert len({len(row) for row in rows} | {len(headings)}) == 1
 
 
+# ---- fat ----
+
+
+def test_what_must_not_grow_on_fat(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("fat", "--size", "64M", "--fragments", "300", "--files", "6000", "--runs", "1")
+    findings = json.loads(run(capsys, *args, "--json"))["findings"]
+    assert len(findings) == 4 + 2 + 5
+    counted = [one for one in findings if not one["name"].endswith("seconds")]
+    assert all(one["good"] for one in counted)
+    reads = next(one for one in findings if one["name"].startswith("reads"))
+    # 300 pieces of 42 clusters: each entry but the first is read, once.
+    assert reads["note"] == "300 pieces, 12,599 entries read by the first"
+    assert reads["value"] == 0
+    assert "append, last tenth / first" in run(capsys, *args)
+
+
 # ---- peers ----
 
 

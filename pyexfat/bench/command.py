@@ -1,11 +1,11 @@
-"""The commands ``pyexfat bench seeds | io | scale | peers``."""
+"""The commands ``pyexfat bench seeds | io | scale | fat | peers``."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyexfat.cli.errors import UsageError
@@ -14,6 +14,7 @@ from pyexfat.cli.parser import Subparsers, command
 from pyexfat.cli.render import Cell, Output
 
 if TYPE_CHECKING:
+    from .io import Finding
     from .report import Grid
     from .workloads import Stage
 
@@ -36,6 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_seeds(kinds)
     _add_io(kinds)
     _add_scale(kinds)
+    _add_fat(kinds)
     _add_peers(kinds)
 
 
@@ -110,6 +112,31 @@ def _add_scale(kinds: Subparsers) -> None:
     _add_runs(parser)
     _add_stage(parser)
     _add_html(parser)
+
+
+def _add_fat(kinds: Subparsers) -> None:
+    parser = command(
+        kinds, "fat", _run_fat,
+        summary="show what must not grow on FAT",
+        description="On FAT32 in memory: append 4 KiB at a time to one file, read 1 MiB at random "
+        "in a file of many pieces, and create, look up and delete in a small and a large "
+        "directory.",
+        examples=["pyexfat bench fat", "pyexfat bench fat --size 64M --fragments 5000 --json"],
+        keys="machine findings\neach finding: name value unit limit good note",
+    )  # fmt: skip
+    parser.add_argument(
+        "--size", type=size, default=1 << 30, metavar="BYTES",
+        help="that are appended (default: 1 GiB)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fragments", type=_count, default=100_000, metavar="N",
+        help="pieces of the file that is read (default: 100000)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--files", type=_count, default=60_000, metavar="N",
+        help="files of the large directory (default: 60000)",
+    )  # fmt: skip
+    _add_runs(parser)
 
 
 def _add_peers(kinds: Subparsers) -> None:
@@ -258,9 +285,28 @@ def _run_seeds(args: argparse.Namespace) -> int:
 
 
 def _run_io(args: argparse.Namespace) -> int:
+    from . import io
+
+    return _findings(args, io.run(folder=args.dir, size=args.size, runs=args.runs, said=_said))
+
+
+def _run_fat(args: argparse.Namespace) -> int:
+    from . import fat
+
+    findings = fat.run(
+        total=args.size,
+        fragments=args.fragments,
+        length=args.fragments * 42 * 512,  # 2 GiB of 100,000
+        files=args.files,
+        runs=args.runs,
+        said=_said,
+    )
+    return _findings(args, findings)
+
+
+def _findings(args: argparse.Namespace, findings: Sequence[Finding]) -> int:
     from . import io, report
 
-    findings = io.run(folder=args.dir, size=args.size, runs=args.runs, said=_said)
     _quiet()
     out = Output()
     if args.json:

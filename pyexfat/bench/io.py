@@ -28,7 +28,7 @@ class Finding:
     name: str
     value: float
     unit: str
-    """"x" for a ratio, "s" for seconds, "bytes"."""
+    """"x" for a ratio, "s" for seconds, "bytes", "" for a count."""
     limit: float | None
     note: str = ""
 
@@ -41,6 +41,8 @@ class Finding:
         """A value of this kind in words."""
         if self.unit == "s":
             return seconds_text(value)
+        if self.unit == "":
+            return f"{value:,.0f}"
         return f"{three(value)}x" if self.unit == "x" else px.format_size(int(value))
 
     def record(self) -> dict[str, Any]:
@@ -295,7 +297,7 @@ def run(*, folder: str | None, size: int, runs: int, said: Said | None = None) -
     return findings
 
 
-def grid(findings: list[Finding]) -> Grid:
+def grid(findings: Sequence[Finding]) -> Grid:
     """A line each."""
     words = {True: "good", False: "over", None: ""}
     return ["", "measured", "limit", "", "note"], [
