@@ -8,16 +8,11 @@
 
 /* ---- locks and threads ---- */
 struct os_mutex; /* plain, not recursive */
-struct os_cond;
 struct os_mutex *os_mutex_new(void); /* NULL: no memory */
 void os_mutex_delete(struct os_mutex *m);
 void os_mutex_lock(struct os_mutex *m);
 bool os_mutex_trylock(struct os_mutex *m);
 void os_mutex_unlock(struct os_mutex *m);
-struct os_cond *os_cond_new(void);
-void os_cond_delete(struct os_cond *c);
-void os_cond_wait(struct os_cond *c, struct os_mutex *m);
-void os_cond_broadcast(struct os_cond *c);
 uint64_t os_thread_id(void); /* of the calling thread, never 0 */
 
 /* ---- clock and entropy ---- */

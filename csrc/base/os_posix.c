@@ -27,10 +27,6 @@ struct os_mutex {
     pthread_mutex_t m;
 };
 
-struct os_cond {
-    pthread_cond_t c;
-};
-
 struct os_mutex *os_mutex_new(void)
 {
     struct os_mutex *m = malloc(sizeof *m);
@@ -63,35 +59,6 @@ bool os_mutex_trylock(struct os_mutex *m)
 void os_mutex_unlock(struct os_mutex *m)
 {
     pthread_mutex_unlock(&m->m);
-}
-
-struct os_cond *os_cond_new(void)
-{
-    struct os_cond *c = malloc(sizeof *c);
-
-    if (c && pthread_cond_init(&c->c, NULL) != 0) {
-        free(c);
-        c = NULL;
-    }
-    return c;
-}
-
-void os_cond_delete(struct os_cond *c)
-{
-    if (c) {
-        pthread_cond_destroy(&c->c);
-        free(c);
-    }
-}
-
-void os_cond_wait(struct os_cond *c, struct os_mutex *m)
-{
-    pthread_cond_wait(&c->c, &m->m);
-}
-
-void os_cond_broadcast(struct os_cond *c)
-{
-    pthread_cond_broadcast(&c->c);
 }
 
 uint64_t os_thread_id(void)
