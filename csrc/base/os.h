@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* ---- locks and threads ---- */
-struct os_mutex; /* plain, not recursive */
+struct os_mutex;                     /* plain, not recursive */
 struct os_mutex *os_mutex_new(void); /* NULL: no memory */
 void os_mutex_delete(struct os_mutex *m);
 void os_mutex_lock(struct os_mutex *m);
