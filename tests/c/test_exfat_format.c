@@ -110,8 +110,7 @@ static void test_smallest(void)
     CHECK(bytes_not_zero(d, 32 * KIB + 512, 64 * KIB) == 0);
     expect(d, 64 * KIB, bitmap, sizeof bitmap);
     for (uint32_t i = 0; i < BASE_UPCASE_BYTES / 2; i++) {
-        uint8_t unit[2] = {(uint8_t)base_upcase_table[i],
-                           (uint8_t)(base_upcase_table[i] >> 8)};
+        uint8_t unit[2] = {(uint8_t)base_upcase_table[i], (uint8_t)(base_upcase_table[i] >> 8)};
 
         expect(d, 68 * KIB + 2 * i, unit, 2);
     }
