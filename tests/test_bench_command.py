@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import pyexfat as px
-from pyexfat.bench import io, peers, scale, seeds
+from pyexfat.bench import fat_peers, io, peers, scale, seeds
 from pyexfat.bench.workloads import Stage
 from pyexfat.cli import main
 
@@ -264,3 +265,43 @@ def test_the_work_of_peers_is_the_same_for_all() -> None:
     assert said.count("sync") == 6
     assert {word[1:] for word in said if word[0] == "-"} == set(made)
     assert not {word[1:] for word in said if word[0] == "!"} & set(made)
+
+
+def test_peers_on_fat_say_why_they_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYEXFAT_SHARED", str(tmp_path))
+    monkeypatch.setattr(peers, "_path", lambda: str(tmp_path))
+    for module in ("FATtools.Volume", "pyfatfs.PyFatFS", "fatfs"):
+        monkeypatch.setitem(sys.modules, module, None)
+    args = ("peers", "--fs", "fat32", "--files", "50", "--runs", "1", "--json")
+    record = json.loads(run(capsys, *args))
+    assert record["fs"] == "fat32"
+    by_name = {one["peer"]: one for one in record["peers"]}
+    assert list(by_name) == list(fat_peers.PEERS)
+    for name, said in {
+        "mtools": "mcopy is not installed",
+        "kernel": "mount is not installed",
+        "FATtools": "FATtools can't be imported",
+        "fatfs-ng": "fatfs-ng can't be imported",
+        "pyfatfs": "pyfatfs can't be imported",
+    }.items():
+        assert by_name[name]["skipped"] == said
+    for ours in ("pyexfat", "pyexfat in memory", "pyexfat before"):
+        assert set(by_name[ours]["seconds_a_file"]) == set(peers.STEPS)
+
+
+def test_mtools_makes_the_files_that_ours_makes(tmp_path: Path) -> None:
+    if shutil.which("mcopy") is None:
+        pytest.skip("mtools are not installed")
+    for number, name in enumerate(("mtools", "pyexfat")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        taken = fat_peers.PEERS[name][1](str(folder), 20)
+        assert {"create 1/5", "create 5/5", "unlink"} <= set(taken)
+        with px.open(folder / "peer.img") as volume:
+            assert volume.listdir("/D") == []
+        # What is left of 20 short names, FILE-0~1.TXT and so on.
+        assert (folder / "peer.img").read_bytes().count(b"\xe5ILE-") >= 4
+        assert (folder / "peer.img").read_bytes().count(b"TXT ") >= 20

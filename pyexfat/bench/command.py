@@ -144,14 +144,21 @@ def _add_peers(kinds: Subparsers) -> None:
         kinds, "peers", _run_peers,
         summary="do the same work with what else is installed",
         description="Do the same work with what else is installed: exfat-fuse, the kernel's driver "
-        "(in an emulator where this kernel has none), Python packages. What can't run is skipped, "
-        "and says why. Mounting needs root.",
-        examples=["pyexfat bench peers", "pyexfat bench peers --files 5000 --only exfat-fuse"],
-        keys="machine files python peers\n"
+        "(in an emulator where this kernel has none), mtools, Python packages. What can't run is "
+        "skipped, and says why. Mounting needs root.",
+        examples=[
+            "pyexfat bench peers",
+            "pyexfat bench peers --files 5000 --only exfat-fuse",
+            "pyexfat bench peers --fs fat32 --files 1000 --runs 1",
+        ],
+        keys="machine fs files python peers\n"
         "each peer: peer about seconds_a_file (by step), or peer skipped",
     )  # fmt: skip
     parser.add_argument(
         "--files", type=_count, default=2000, metavar="N", help="files made (default: 2000)"
+    )
+    parser.add_argument(
+        "--fs", choices=("exfat", "fat32"), default="exfat", help="on what (default: exfat)"
     )
     parser.add_argument(
         "--only", action="append", metavar="PEER", help="this one (may be given again)"
@@ -354,20 +361,20 @@ def _run_round_robin(args: argparse.Namespace) -> int:
 
 
 def _run_peers(args: argparse.Namespace) -> int:
-    from . import peers, report
+    from . import fat_peers, peers, report
 
-    unknown = [name for name in args.only or () if name not in peers.PEERS]
+    known = peers.PEERS if args.fs == "exfat" else fat_peers.PEERS
+    unknown = [name for name in args.only or () if name not in known]
     if unknown:
-        raise UsageError(f"no peer {unknown[0]!r}: there are {', '.join(peers.PEERS)}")
+        raise UsageError(f"no peer {unknown[0]!r}: there are {', '.join(known)}")
     outcomes = peers.run(
-        folder=args.dir, files=args.files, runs=args.runs, only=args.only, said=_said
-    )  # fmt: skip
+        folder=args.dir, files=args.files, runs=args.runs, only=args.only, said=_said, peers=known
+    )
     _quiet()
     out = Output()
     if args.json:
-        out.json(
-            {"machine": report.machine(), "files": args.files} | peers.record(outcomes)
-        )  # fmt: skip
+        record = {"machine": report.machine(), "fs": args.fs, "files": args.files}
+        out.json(record | peers.record(outcomes))
         return 0
     text = f"Microseconds a file; {args.files:,} files in one directory, a sync after each fifth."
     _show(out, "The same work", text, peers.grid(outcomes))

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,7 +27,24 @@ from .workloads import Spread, env, names
 
 BATCHES = 5
 STEPS = (*(f"create {n + 1}/{BATCHES}" for n in range(BATCHES)), "stat", "absent", "unlink")
-SIZE, CLUSTER = 4 << 30, 32768
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The volume that all peers find, and the names of what they make in its one directory."""
+
+    fs: str
+    driver: str
+    """As the kernel calls it."""
+    size: int
+    cluster: int
+    names: Callable[[int], list[str]]
+    directory: str
+    name_in_shell: str
+    """The same names as a POSIX shell makes them from ``$i``, which counts from 1."""
+
+
+EXFAT = Setting("exfat", "exfat", 4 << 30, 32768, lambda files: names(files, 12), "d", "f$i")
 
 
 class SkippedError(Exception):
@@ -58,6 +75,9 @@ class Outcome:
 Times = dict[str, float]
 """Seconds by step, for all files of the step."""
 
+Work = Callable[[str, int], Times]
+"""Does it in a folder of its own, with so many files."""
+
 
 @dataclass
 class Calls:
@@ -70,7 +90,8 @@ class Calls:
     unlink: Callable[[str], object]
 
 
-def _timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of it."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -81,10 +102,10 @@ def _all(call: Callable[[str], object], paths: list[str]) -> None:
         call(path)
 
 
-def do_work(calls: Calls, files: int) -> Times:
+def do_work(calls: Calls, files: int, setting: Setting = EXFAT) -> Times:
     """The work, step by step."""
     result: Times = {}
-    every = names(files, 12)
+    every = setting.names(files)
     size = files // BATCHES
     for batch in range(BATCHES):
         part = every[batch * size : (batch + 1) * size]
@@ -93,59 +114,58 @@ def do_work(calls: Calls, files: int) -> Times:
             _all(calls.create, part)
             calls.sync()
 
-        result[STEPS[batch]] = _timed(make)
+        result[STEPS[batch]] = timed(make)
     absent = ["m" + name[1:] for name in every]
-    result["stat"] = _timed(lambda: _all(calls.stat, every))
-    result["absent"] = _timed(lambda: _all(calls.absent, absent))
+    result["stat"] = timed(lambda: _all(calls.stat, every))
+    result["absent"] = timed(lambda: _all(calls.absent, absent))
 
     def remove() -> None:
         _all(calls.unlink, every)
         calls.sync()
 
-    result["unlink"] = _timed(remove)
+    result["unlink"] = timed(remove)
     return result
 
 
 # ---- ours ----
 
 
-def _volume_calls(volume: Volume) -> Calls:
+def volume_calls(volume: Volume, top: str) -> Calls:
+    """Ours, below ``top``."""
     return Calls(
-        create=lambda name: volume.touch("/d/" + name),
+        create=lambda name: volume.touch(top + name),
         sync=volume.sync,
-        stat=lambda name: volume.stat("/d/" + name),
-        absent=lambda name: volume.kind("/d/" + name),
-        unlink=lambda name: volume.unlink("/d/" + name),
+        stat=lambda name: volume.stat(top + name),
+        absent=lambda name: volume.kind(top + name),
+        unlink=lambda name: volume.unlink(top + name),
     )
 
 
-def _ours(policy: Policy) -> Callable[[str, int], Times]:
+def ours(policy: Policy, setting: Setting) -> Work:
+    """This package."""
+
     def work(folder: str, files: int) -> Times:
-        with px.format(_image(folder), size=SIZE, cluster_size=CLUSTER, env=env()) as volume:
-            volume.policy = policy
-            volume.mkdir("/d")
-            volume.sync()
-            return do_work(_volume_calls(volume), files)
+        with px.open(make_image(folder, setting), "r+", policy=policy, env=env()) as volume:
+            return do_work(volume_calls(volume, f"/{setting.directory}/"), files, setting)
 
     return work
 
 
-def _image(folder: str) -> str:
-    return os.path.join(folder, "peer.img")
-
-
-def _make_image(folder: str) -> str:
+def make_image(folder: str, setting: Setting) -> str:
     """An image with a directory, made by us: all peers find the same."""
-    path = _image(folder)
-    with px.format(path, size=SIZE, cluster_size=CLUSTER, env=env()) as volume:
-        volume.mkdir("/d")
+    path = os.path.join(folder, "peer.img")
+    with px.format(
+        path, setting.fs, size=setting.size, cluster_size=setting.cluster, env=env()
+    ) as volume:
+        volume.mkdir(f"/{setting.directory}")
     return path
 
 
 # ---- mounted file systems ----
 
 
-def _needs(*programs: str) -> None:
+def needs(*programs: str) -> None:
+    """Raises SkippedError unless they are installed."""
     for program in programs:
         if shutil.which(program, path=_path()) is None:
             raise SkippedError(f"{program} is not installed")
@@ -155,7 +175,8 @@ def _path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
-def _run(*command: str) -> None:
+def run_program(*command: str) -> None:
+    """Raises SkippedError with what it says when it fails."""
     program = shutil.which(command[0], path=_path()) or command[0]
     ended = subprocess.run([program, *command[1:]], capture_output=True, text=True, check=False)
     if ended.returncode != 0:
@@ -186,8 +207,8 @@ def _make_file(path: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
 
 
-def _mounted_work(root: str, files: int) -> Times:
-    top = os.path.join(root, "d")
+def _mounted_work(root: str, files: int, setting: Setting) -> Times:
+    top = os.path.join(root, setting.directory)
     directory = os.open(top, os.O_RDONLY)
 
     def at(name: str) -> str:
@@ -203,45 +224,54 @@ def _mounted_work(root: str, files: int) -> Times:
                 unlink=lambda name: os.unlink(at(name)),
             ),
             files,
+            setting,
         )
     finally:
         os.close(directory)
 
 
 def _fuse(folder: str, files: int) -> Times:
-    _needs("mount.exfat-fuse", "umount")
+    needs("mount.exfat-fuse", "umount")
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         raise SkippedError("/dev/fuse can't be opened")
-    with _loop(_make_image(folder)) as device:
-        return _mount(folder, files, "mount.exfat-fuse", device)
+    with _loop(make_image(folder, EXFAT)) as device:
+        return _mount(folder, files, EXFAT, "mount.exfat-fuse", device)
 
 
-def _kernel(folder: str, files: int) -> Times:
-    _needs("mount", "umount")
-    if os.geteuid() != 0:
-        raise SkippedError("mounting needs root")
+def kernel(setting: Setting) -> Work:
+    """The driver of the kernel that runs."""
+
+    def work(folder: str, files: int) -> Times:
+        needs("mount", "umount")
+        if os.geteuid() != 0:
+            raise SkippedError("mounting needs root")
+        if not _has_driver(setting.driver):
+            raise SkippedError(f"this kernel has no {setting.driver} driver")
+        with _loop(make_image(folder, setting)) as device:
+            return _mount(folder, files, setting, "mount", "-t", setting.driver, device)
+
+    return work
+
+
+def _has_driver(name: str) -> bool:
     with open("/proc/filesystems", encoding="ascii") as known:
-        loaded = any(line.split()[-1:] == ["exfat"] for line in known)
-    if not loaded:
-        modprobe = shutil.which("modprobe", path=_path())
-        loaded = modprobe is not None and (
-            subprocess.run([modprobe, "exfat"], capture_output=True, check=False).returncode == 0
-        )
-    if not loaded:
-        raise SkippedError("this kernel has no exfat driver")
-    with _loop(_make_image(folder)) as device:
-        return _mount(folder, files, "mount", "-t", "exfat", device)
+        if any(line.split()[-1:] == [name] for line in known):
+            return True
+    modprobe = shutil.which("modprobe", path=_path())
+    return modprobe is not None and (
+        subprocess.run([modprobe, name], capture_output=True, check=False).returncode == 0
+    )
 
 
-def _mount(folder: str, files: int, *command: str) -> Times:
+def _mount(folder: str, files: int, setting: Setting, *command: str) -> Times:
     root = os.path.join(folder, "mnt")
     os.mkdir(root)
     try:
-        _run(*command, root)
+        run_program(*command, root)
         try:
-            return _mounted_work(root, files)
+            return _mounted_work(root, files, setting)
         finally:
-            _run("umount", root)
+            run_program("umount", root)
     finally:
         os.rmdir(root)
 
@@ -251,17 +281,17 @@ def _mount(folder: str, files: int, *command: str) -> Times:
 # busybox's shell has no clock finer than /proc/uptime's hundredths. Redirections are built in, so
 # that no step starts a program but rm, which takes all names at once.
 _GUEST = """\
-mount -t exfat /dev/vda /mnt || exit 9
-cd /mnt/d
+mount -t DRIVER /dev/vda /mnt || exit 9
+cd /mnt/DIRECTORY || exit 9
 now() { read up rest </proc/uptime; echo "$1 $up"; }
 sync; now start
 b=0; i=0
 while [ $b -lt BATCHES ]; do
     b=$((b + 1))
-    while [ $i -lt $((b * SIZE)) ]; do i=$((i + 1)); : >f$i; done
+    while [ $i -lt $((b * SIZE)) ]; do i=$((i + 1)); : >NAME; done
     sync; now "create_$b"
 done
-i=0; while [ $i -lt FILES ]; do i=$((i + 1)); [ -e f$i ]; done; now stat
+i=0; while [ $i -lt FILES ]; do i=$((i + 1)); [ -e NAME ]; done; now stat
 i=0; while [ $i -lt FILES ]; do i=$((i + 1)); [ -e m$i ]; done; now absent
 ls | xargs rm -f; sync; now unlink
 cd /; umount /mnt
@@ -289,19 +319,29 @@ def _guest_program() -> Path:
     raise SkippedError("no guest found (PYEXFAT_SHARED says where its folder is)")
 
 
-def _guest(folder: str, files: int) -> Times:
+def guest(setting: Setting) -> Work:
+    """A kernel of its own in an emulator."""
+    return lambda folder, files: _guest(folder, files, setting)
+
+
+def _guest(folder: str, files: int, setting: Setting) -> Times:
     program = _guest_program()
-    _needs("qemu-system-x86_64", "busybox", "cpio", "xz", "bash")
+    needs("qemu-system-x86_64", "busybox", "cpio", "xz", "bash")
     script = os.path.join(folder, "work.sh")
-    text = _GUEST.replace("BATCHES", str(BATCHES)).replace("FILES", str(files))
+    text = _GUEST
+    for word, value in {
+        "DRIVER": setting.driver, "DIRECTORY": setting.directory, "NAME": setting.name_in_shell,
+        "BATCHES": str(BATCHES), "FILES": str(files), "SIZE": str(files // BATCHES),
+    }.items():  # fmt: skip
+        text = text.replace(word, value)
     with open(script, "w", encoding="ascii") as file:
-        file.write(text.replace("SIZE", str(files // BATCHES)))
+        file.write(text)
     emulator = os.path.join(folder, "qemu-system-x86_64")
     with open(emulator, "w", encoding="utf-8") as file:
         real = shutil.which("qemu-system-x86_64", path=_path())
         file.write(_EMULATOR.replace("PROGRAM", str(real)))
     os.chmod(emulator, 0o755)
-    command = ["bash", str(program), "-t", "600", script, _make_image(folder)]
+    command = ["bash", str(program), "-t", "600", script, make_image(folder, setting)]
     ended = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -322,16 +362,21 @@ def _guest(folder: str, files: int) -> Times:
 # ---- Python packages ----
 
 
-def _fattools(folder: str, files: int) -> Times:
+def fattools(setting: Setting) -> Work:
+    """FATtools, which is written in Python."""
+    return lambda folder, files: _fattools(folder, files, setting)
+
+
+def _fattools(folder: str, files: int, setting: Setting) -> Times:
     try:
         vopen = import_module("FATtools.Volume").vopen
     except ImportError:
         raise SkippedError("FATtools can't be imported") from None
-    path = _make_image(folder)
+    path = make_image(folder, setting)
     top = vopen(path, "r+b", "volume")
     if isinstance(top, str):
         raise SkippedError(f"FATtools does not open the image: {top}")
-    directory = top.opendir("d")
+    directory = top.opendir(setting.directory)
     return do_work(
         Calls(
             create=lambda name: directory.create(name).close(),
@@ -341,20 +386,19 @@ def _fattools(folder: str, files: int) -> Times:
             unlink=directory.erase,
         ),
         files,
+        setting,
     )
 
 
 # ---- all ----
 
-Work = Callable[[str, int], Times]
-
 PEERS: dict[str, tuple[str, Work]] = {
-    "pyexfat": ("this package, all defaults", _ours(Policy())),
-    "pyexfat before": ("this package, all mechanisms off", _ours(Policy.before())),
+    "pyexfat": ("this package, all defaults", ours(Policy(), EXFAT)),
+    "pyexfat before": ("this package, all mechanisms off", ours(Policy.before(), EXFAT)),
     "exfat-fuse": ("mounted through FUSE, on a loop device", _fuse),
-    "kernel": ("this kernel's driver, on a loop device", _kernel),
-    "kernel in qemu": ("emulated: only how it grows can be compared", _guest),
-    "FATtools": ("Python", _fattools),
+    "kernel": ("this kernel's driver, on a loop device", kernel(EXFAT)),
+    "kernel in qemu": ("emulated: only how it grows can be compared", guest(EXFAT)),
+    "FATtools": ("Python", fattools(EXFAT)),
 }
 
 
@@ -365,13 +409,17 @@ def run(
     runs: int,
     only: list[str] | None = None,
     said: Callable[[str], object] | None = None,
+    peers: Mapping[str, tuple[str, Work]] | None = None,
 ) -> list[Outcome]:
     """Every peer's work, turn by turn; what cannot run is skipped and says why.
 
+    peers: what each is and how it works, by name; by default those for exFAT.
+
     The emulated kernel runs only where the real one does not.
     """
+    peers = PEERS if peers is None else peers
     outcomes = [
-        Outcome(name, about) for name, (about, _) in PEERS.items() if not only or name in only
+        Outcome(name, about) for name, (about, _) in peers.items() if not only or name in only
     ]
     for turn in range(runs):
         for outcome in outcomes:
@@ -384,14 +432,13 @@ def run(
                     continue  # it takes long, and its clock is the emulator's
             if said is not None:
                 said(outcome.peer)
-            _run_one(outcome, folder, files)
+            _run_one(outcome, peers[outcome.peer][1], folder, files)
     return outcomes
 
 
-def _run_one(outcome: Outcome, folder: str | None, files: int) -> None:
+def _run_one(outcome: Outcome, work: Work, folder: str | None, files: int) -> None:
     if outcome.skipped:
         return
-    _, work = PEERS[outcome.peer]
     try:
         with tempfile.TemporaryDirectory(prefix="pyexfat-bench-", dir=folder) as inside:
             taken = work(inside, files)
@@ -416,7 +463,7 @@ def grid(outcomes: list[Outcome]) -> Grid:
             continue
         medians = {step: spread.median for step, spread in one.each.items()}
         grown = medians[STEPS[BATCHES - 1]] / max(medians[STEPS[0]], 1e-12)
-        cells = [three(medians[step] * 1e6) for step in STEPS]
+        cells = [three(medians[step] * 1e6) if step in medians else "" for step in STEPS]
         rows.append([one.peer, *cells, times(grown), one.about])
     return headings, rows
 
