@@ -285,7 +285,11 @@ int clusters_extents(struct volume_node *node, struct volume_extents *out)
     struct clusters_node *n = clusters_node_of(node);
     uint64_t offset = 0;
     uint32_t entries;
-    int rc = clusters_is_root(n) ? clusters_dir_entries(n, &entries) : 0;
+    if (n->region != 0) {
+        return volume_extents_add(out, 0, n->region, n->size, true);
+    }
+    /* A directory's entry need not say its size. */
+    int rc = node->kind == VOLUME_DIRECTORY ? clusters_dir_entries(n, &entries) : 0;
     if (rc == 0) {
         rc = map_ahead(n, 0, n->size);
     }
