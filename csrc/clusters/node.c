@@ -50,6 +50,11 @@ int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum
     if (dir) {
         rc = clusters_dir_find(dir, n->index, &offset, &piece);
     }
+    if (rc == 0 && base_map_get(&v->nodes, dir ? clusters_node_key(offset) : 1)) {
+        /* Something else that owns these clusters has overwritten its entries. */
+        rc = base_damage(v->error, "directory", offset, "EntryType", 0, 0,
+                         "the place of a file in use has become free: clusters are shared");
+    }
     if (rc == 0 && kind == VOLUME_DIRECTORY && !(n->names = names_dir_new(v->names))) {
         rc = -ENOMEM;
     }
