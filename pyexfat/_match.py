@@ -21,8 +21,10 @@ Match = Callable[[str], object]
 def split_pattern(pattern: str) -> tuple[list[str], bool]:
     """The parts of a pattern, and whether it ends in a slash (directories only).
 
-    Raises ValueError for an empty pattern.
+    Raises ValueError for an empty pattern, and TypeError for what is no str.
     """
+    if not isinstance(pattern, str):
+        raise TypeError(f"pattern must be a str, not {type(pattern).__name__}")
     parts: list[str] = []
     for part in pattern.split("/"):
         if part and part != "." and not (part == "**" and parts[-1:] == ["**"]):

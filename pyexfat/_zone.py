@@ -63,7 +63,7 @@ def _named(name: str) -> Zone:
         return _fixed(-minutes if match[1] == "-" else minutes)
     try:
         return _of_tzinfo(ZoneInfo(name))
-    except (KeyError, ValueError, OSError):
+    except (KeyError, ValueError, OSError, RecursionError):  # the last by thousands of slashes
         raise ValueError(f"tz: there is no time zone {name!r}") from None
 
 

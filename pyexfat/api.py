@@ -393,6 +393,8 @@ def format(
     Raises ValueError that names the argument that can't be, FileNotFoundError, OSError (EBUSY,
     ENOSPC …).
     """
+    if not isinstance(fs, str):
+        raise TypeError(f"fs must be a str, not {type(fs).__name__}")
     epoch = None
     if env is None:
         epoch = epoch_from_environment()
@@ -495,7 +497,7 @@ def _populate(
 ) -> None:
     from .copying import build_times, copy_into_volume
 
-    if not stat.S_ISDIR(os.stat(directory).st_mode):
+    if not stat.S_ISDIR(os.stat(os.fspath(directory)).st_mode):
         code = errno.ENOTDIR
         raise NotADirectoryError(code, os.strerror(code), os.fspath(directory))
     copy_into_volume(volume, directory, "/", progress=progress, times_of=build_times(epoch))

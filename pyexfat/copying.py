@@ -667,6 +667,8 @@ def copy_into_volume(
     elif isinstance(src, (str, bytes)) or hasattr(src, "__fspath__"):
         source = HostSource(follow_symlinks, volume._image)
         top = source.look(src)
+    elif not hasattr(src, "info"):
+        raise TypeError(f"src must be a path or a binary file, not {type(src).__name__}")
     else:
         source = ForeignSource()
         top = source.look(src)

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import warnings
+from operator import index
 from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 from . import _core
@@ -136,7 +137,7 @@ class RawFile(io.RawIOBase):
             start = handle.size()
         else:
             raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
-        position = start + offset.__index__()
+        position = start + index(offset)
         if not 0 <= position < _OFFSET_LIMIT:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         self._position = position
@@ -150,7 +151,7 @@ class RawFile(io.RawIOBase):
     def truncate(self, size: int | None = None, /) -> int:
         """Makes the file ``size`` bytes long (None: the position); new bytes read as zeros."""
         handle = self._check(self._writable, "writing")
-        wanted = self._position if size is None else size.__index__()
+        wanted = self._position if size is None else index(size)
         if not 0 <= wanted < _OFFSET_LIMIT:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         handle.resize(wanted)

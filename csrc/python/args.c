@@ -275,6 +275,18 @@ bool py_word(PyObject *o, const char *name, const char *const *words, int n, int
     return false;
 }
 
+bool py_writable_buffer(PyObject *o, const char *name, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(o, view, PyBUF_WRITABLE) == 0) {
+        return true;
+    }
+    if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        wrong_type(o, name, "a writable buffer");
+    }
+    return false;
+}
+
 bool py_guid(PyObject *o, const char *name, uint8_t out[16], bool *given)
 {
     Py_buffer view;

@@ -38,6 +38,8 @@ bool py_i16(PyObject *o, const char *name, int16_t *out);
 bool py_bool(PyObject *o, bool *out);
 /* The index of a str among n words. */
 bool py_word(PyObject *o, const char *name, const char *const *words, int n, int *out);
+/* The buffer of an object to write into; TypeError that names the argument when it has none. */
+bool py_writable_buffer(PyObject *o, const char *name, Py_buffer *view);
 /* An object's 16 bytes; None: *given stays as it is. */
 bool py_guid(PyObject *o, const char *name, uint8_t out[16], bool *given);
 

@@ -307,7 +307,8 @@ bool py_policy_arg(PyObject *mapping, struct volume_policy *p)
     }
     items = PyMapping_Check(mapping) && !PyUnicode_Check(mapping) ? PyMapping_Items(mapping) : NULL;
     if (!items) {
-        if (!PyErr_Occurred()) {
+        /* A sequence passes for a mapping until it is asked for its items. */
+        if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_AttributeError)) {
             PyErr_SetString(PyExc_TypeError, "policy must be a mapping or None");
         }
         return false;

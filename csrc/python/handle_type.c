@@ -151,7 +151,7 @@ static PyObject *handle_preadinto(PyObject *op, PyObject *const *args, Py_ssize_
     int rc;
 
     if (!py_args_count("preadinto", n, 2, 2) || !py_u64(args[1], "offset", &offset) ||
-        !ready(self) || PyObject_GetBuffer(args[0], &view, PyBUF_WRITABLE)) {
+        !ready(self) || !py_writable_buffer(args[0], "buffer", &view)) {
         return NULL;
     }
     PY_CALL(rc, volume_file_read(self->handle, offset, view.buf, (size_t)view.len, &done, &e));

@@ -74,7 +74,8 @@ struct device *py_buffer_device(struct py_state *st, PyObject *o, int writable,
             PyErr_Clear();
             memset(&s->view, 0, sizeof s->view);
         }
-    } else if (writable && PyObject_GetBuffer(o, &s->view, PyBUF_WRITABLE)) {
+    } else if (writable && !py_writable_buffer(o, "obj", &s->view)) {
+        memset(&s->view, 0, sizeof s->view);
         goto failed;
     }
     if (!s->view.obj && PyObject_GetBuffer(o, &s->view, PyBUF_SIMPLE)) {
@@ -121,9 +122,7 @@ static size_t done_of(PyObject *result, size_t n, const char *call)
         return 0;
     }
     done = PyLong_Check(result) ? PyLong_AsSize_t(result) : 0;
-    if (done == (size_t)-1 && PyErr_Occurred()) {
-        return 0;
-    }
+    PyErr_Clear(); /* negative or huge */
     if (done == 0 || done > n) {
         PyErr_Format(PyExc_OSError, "%s() of the file object returned %R for %zu bytes", call,
                      result, n);
@@ -438,14 +437,22 @@ static bool find_fsync(struct py_source *s)
 
 static bool ask(struct py_source *s, int *writable, uint64_t *size)
 {
-    int readinto = has(s->file, name_of(s, PY_NAME_READINTO));
-    int flush = has(s->file, name_of(s, PY_NAME_FLUSH));
+    static const enum py_name names[] = {PY_NAME_SEEK, PY_NAME_FLUSH, PY_NAME_READINTO,
+                                         PY_NAME_READ};
+    int found[sizeof names / sizeof *names];
 
-    if (readinto < 0 || flush < 0) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        found[i] = has(s->file, name_of(s, names[i]));
+        if (found[i] < 0) {
+            return false;
+        }
+    }
+    s->has_flush = found[1] > 0;
+    s->has_readinto = found[2] > 0;
+    if (!found[0] || !(found[2] || found[3])) {
+        PyErr_SetString(PyExc_TypeError, "fileobj must be a seekable binary file object");
         return false;
     }
-    s->has_readinto = readinto > 0;
-    s->has_flush = flush > 0;
     if (!s->has_readinto && !check_binary(s)) {
         return false;
     }

@@ -1,0 +1,119 @@
+"""What attempts to break it have broken: each once more."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+import pyexfat as px
+
+SECTOR = 512
+
+
+def entry_set_sum(image: bytearray, at: int) -> None:
+    """Puts the SetChecksum of the entry set at a byte right (exFAT specification 6.3.3)."""
+    total = 0
+    for i, byte in enumerate(image[at : at + (image[at + 1] + 1) * 32]):
+        if i not in (2, 3):
+            total = ((total >> 1) | (total << 15)) + byte & 0xFFFF
+    image[at + 2 : at + 4] = total.to_bytes(2, "little")
+
+
+@pytest.mark.parametrize("what", ["touch", "mkdir"])
+def test_a_file_that_owns_the_clusters_of_a_directory(what: str) -> None:
+    """Zeros over the entry of an open file, and then a new name in its place."""
+    image = bytearray(2 << 20)
+    with px.format(image, cluster_size=SECTOR) as vol:
+        vol.mkdir("/D")
+        vol.touch("/D/open")
+        vol.write_bytes("/F", b"f" * SECTOR)
+        cluster = vol.stat("/D").first_cluster
+        at = vol.stat("/F").entry_offset
+    image[at + 32 + 20 : at + 32 + 24] = cluster.to_bytes(4, "little")
+    entry_set_sum(image, at)
+    with px.open(image, "r+", policy={"empty_hint": "off"}) as vol:
+        opened = vol.open("/D/open", "rb")
+        with vol.open("/F", "r+b", buffering=0) as file:
+            file.write(bytes(SECTOR))
+        with pytest.raises(px.CorruptImageError, match="shared"):
+            getattr(vol, what)("/D/new")
+        opened.close()
+
+
+@pytest.mark.parametrize(("fs", "size"), [("fat12", 1440 << 10), ("fat16", 16 << 20)])
+def test_extents_of_a_fat_root_that_is_no_chain(fs: str, size: int) -> None:
+    """It is one piece right behind the FATs, as the boot sector says."""
+    image = bytearray(size)
+    with px.format(image, fs) as vol:
+        found = vol.extents("/")
+    reserved, fats = int.from_bytes(image[14:16], "little"), image[16]
+    entries, sectors = (int.from_bytes(image[at : at + 2], "little") for at in (17, 22))
+    assert found == [(0, (reserved + fats * sectors) * SECTOR, entries * 32, True)]
+
+
+@pytest.mark.parametrize(("fs", "size"), [("fat12", 1440 << 10), ("exfat", 2 << 20)])
+def test_extents_of_a_directory_before_anyone_has_looked_into_it(fs: str, size: int) -> None:
+    """FAT has no size of a directory in its entry."""
+    image = bytearray(size)
+    with px.format(image, fs) as vol:
+        vol.mkdir("/d")
+        cluster = vol.cluster_size
+    with px.open(image) as vol:
+        assert [extent.length for extent in vol.extents("/d")] == [cluster]
+
+
+class Liar(io.BytesIO):
+    """A file that says it has done more than it was asked for, or less than nothing."""
+
+    answer: Any = 0
+
+    def readinto(self, _: Any, /) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [-1, 0, 1 << 20, 1 << 70, -(1 << 70), None, "1", 0.5])
+def test_counts_that_can_not_be_from_a_file_object(answer: Any) -> None:
+    """An OSError, whatever it says."""
+    liar = Liar(bytes(1 << 20))
+    device = px.Device.wrap(liar)
+    liar.answer = answer
+    with pytest.raises(OSError, match="returned"):
+        device.pread(SECTOR, 0)
+
+
+def test_wrong_types_are_type_errors() -> None:
+    """Not AttributeError, BufferError or what else lies below."""
+    vol = px.format(px.Device.memory("1 MiB"))
+    vol.write_bytes("/f", b"data")
+    no_str: Any = 5
+    nothing: Any = object()
+    with vol.open("/f", "r+b", buffering=0) as file:
+        with pytest.raises(TypeError):
+            file.seek(no_str + 0.5)
+        with pytest.raises(TypeError):
+            file.truncate(nothing)
+        with pytest.raises(TypeError, match="buffer"):
+            file.readinto(b"read-only")  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="pattern"):
+        vol.glob(no_str)
+    with pytest.raises(TypeError, match="pattern"):
+        (vol / "f").match(no_str)
+    with pytest.raises(TypeError, match="src"):
+        vol.copy_in(nothing, "/g")
+    for policy in (b"", [1], ("a",)):
+        with pytest.raises(TypeError, match="policy"):
+            vol.set_policy(policy)  # type: ignore[arg-type]
+    for fileobj in (None, nothing, type("Half", (), {"seek": 1})()):
+        with pytest.raises(TypeError, match="fileobj"):
+            px.Device.wrap(fileobj)
+    with pytest.raises(TypeError, match="obj"):
+        px.Device.buffer(b"read-only", True)
+    with pytest.raises(TypeError, match="fs"):
+        px.format(px.Device.memory("1 MiB"), nothing)
+    with pytest.raises(TypeError):
+        px.format(px.Device.memory("1 MiB"), populate=nothing)
+    with pytest.raises(ValueError, match="tz"):
+        px.format(px.Device.memory("1 MiB"), tz="a/" * 3000)
+    vol.close()
