@@ -15,7 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._core import Env, Pool, Stat
+try:
+    from ._core import Env, Pool, Stat
+except ModuleNotFoundError as error:  # the source tree hides what is installed
+    raise ImportError(
+        "this is pyexfat's source tree, without its compiled core: start Python in another folder, "
+        "or install with `pip install -e .`"
+    ) from error
 from ._errors import CorruptImageError, ImageError, UnsupportedFeatureError, Where
 from ._records import Extent, LogEntry, Partition
 from ._records import StatFS as Usage

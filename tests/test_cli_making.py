@@ -331,7 +331,7 @@ def test_label(cli: Cli) -> None:
     }  # fmt: skip
     assert dump("card.img")["Volume label"] == "Größe"
     error = cli.fails("label", "card.img", "twelve units")
-    assert error == "card.img: the label is too long (at most 11 UTF-16 units)"
+    assert error == "card.img: label: a label has at most 11 UTF-16 units"
     cli("label", "card.img", "")
     assert cli("label", "card.img").out == "\n"
     fsck("card.img")

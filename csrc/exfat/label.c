@@ -110,10 +110,11 @@ static int parse_for_volume(struct volume *v, const char *label, size_t n, uint1
     int count = exfat_label_parse(label, n, units);
 
     if (count == -ENAMETOOLONG) {
-        base_bad_argument(v->error, "label", "a label has at most 11 UTF-16 units");
-    } else if (count == -EINVAL) {
-        base_bad_argument(v->error, "label",
-                          "control characters and \" * / : < > ? \\ | are not allowed");
+        return base_bad_argument(v->error, "label", "a label has at most 11 UTF-16 units");
+    }
+    if (count == -EINVAL) {
+        return base_bad_argument(v->error, "label",
+                                 "control characters and \" * / : < > ? \\ | are not allowed");
     }
     return count;
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from errno import ENAMETOOLONG
 from typing import Any
 from uuid import UUID
 
@@ -316,22 +315,13 @@ def run_label(args: argparse.Namespace) -> int:
         volume = session.volume(where)
         with session.attempt(where.volume_name):
             if args.label is not None:
-                _set_label(volume, args.label)
+                volume.label = args.label
             if args.json:
                 place = {"image": where.image, "partition": where.partition}
                 session.out.json(place | {"label": volume.label})
             elif args.label is None:
                 session.out.line(visible(volume.label))
     return session.status
-
-
-def _set_label(volume: Volume, label: str) -> None:
-    try:
-        volume.label = label
-    except OSError as error:
-        if error.errno != ENAMETOOLONG:
-            raise
-        raise ValueError("the label is too long (at most 11 UTF-16 units)") from error
 
 
 def run_df(args: argparse.Namespace) -> int:
