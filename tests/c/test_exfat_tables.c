@@ -39,7 +39,7 @@ static int load(struct exfat_upcase *u, const uint8_t *table, size_t n, struct b
 static void refuse(const uint8_t *table, size_t n, const char *field)
 {
     struct exfat_upcase u;
-    struct base_error e;
+    struct base_error e = {0};
 
     CHECK(load(&u, table, n, &e) == -EUCLEAN);
     CHECK(e.kind == BASE_ERROR_DAMAGE && strcmp(e.structure, "up-case table") == 0);
@@ -51,7 +51,7 @@ static void refuse(const uint8_t *table, size_t n, const char *field)
 static void test_standard(void)
 {
     struct exfat_upcase u, by_name;
-    struct base_error e;
+    struct base_error e = {0};
 
     for (size_t i = 0; i < sizeof standard / 2; i++) {
         base_put_le16(standard + 2 * i, base_upcase_table[i]);
@@ -83,7 +83,7 @@ static void test_pages(void)
 {
     static uint8_t table[BASE_UPCASE_BYTES];
     struct exfat_upcase constant, read;
-    struct base_error e;
+    struct base_error e = {0};
 
     memcpy(table, standard, sizeof table);
     /* The last two mappings, U+FFFE and U+FFFF, become a run: other bytes with the same meaning. */
@@ -102,7 +102,7 @@ static void test_plain(void)
 {
     static uint8_t table[PLAIN_BYTES + 2];
     struct exfat_upcase constant, read;
-    struct base_error e;
+    struct base_error e = {0};
 
     exfat_upcase_init_standard(&constant);
     for (uint32_t c = 0; c < 0x10000; c++) {
@@ -120,7 +120,7 @@ static void test_short(void)
 {
     uint8_t table[256];
     struct exfat_upcase u;
-    struct base_error e;
+    struct base_error e = {0};
     size_t n = put_ascii(table);
 
     CHECK(load(&u, table, n, &e) == 0); /* 128 mappings are enough; all others are the identity */
@@ -143,7 +143,7 @@ static void test_bad_tables(void)
 {
     uint8_t table[256];
     struct exfat_upcase u;
-    struct base_error e;
+    struct base_error e = {0};
     size_t n = put_ascii(table);
 
     refuse(table, 0, "DataLength");
