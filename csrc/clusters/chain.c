@@ -176,6 +176,20 @@ static int to_fat_chain(struct clusters *h, struct clusters_chain *c)
     return rc;
 }
 
+/* The old way of FAT drivers, kept for comparison: two steps for each cluster, which is marked as
+ * the end of a chain and then linked to; in sync mode each is made durable by itself. */
+static bool one_by_one(const struct clusters *h)
+{
+    return !h->volume->policy.preallocate && !h->plain_runs;
+}
+
+static int end_step(struct clusters *h)
+{
+    return one_by_one(h) && h->volume->sync == VOLUME_SYNC
+               ? cache_commit(h->volume->cache, CACHE_CHAIN, true)
+               : 0;
+}
+
 /* Adds one piece that the bitmap has given behind the last cluster. */
 static int append_piece(struct clusters *h, struct clusters_chain *c, uint32_t last, uint32_t first,
                         uint32_t got, enum cache_tier tier)
@@ -193,6 +207,9 @@ static int append_piece(struct clusters *h, struct clusters_chain *c, uint32_t l
     int rc = c->contiguous ? to_fat_chain(h, c) : 0;
     if (rc == 0) {
         rc = h->ops->link(h, first, got, CLUSTERS_END, CACHE_CHAIN);
+    }
+    if (rc == 0) {
+        rc = end_step(h);
     }
     if (rc == 0) {
         rc = base_runs_append(&c->runs, first, got);
@@ -216,8 +233,6 @@ int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t
 {
     int rc = clusters_chain_measure(h, c, h->count, what);
     uint32_t old = c->count, last = 0;
-    /* The old way of FAT drivers, kept for comparison: a step for each cluster. */
-    bool one_by_one = !h->volume->policy.preallocate && !h->plain_runs;
     if (rc == 0) {
         rc = last_cluster(h, c, &last, what);
     }
@@ -230,7 +245,7 @@ int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t
         if ((rc = last_cluster(h, c, &last, what)) < 0) {
             break;
         }
-        rc = clusters_take(h, last ? last + 1 : 0, one_by_one ? 1 : need, &first, &got);
+        rc = clusters_take(h, last ? last + 1 : 0, one_by_one(h) ? 1 : need, &first, &got);
         if (rc < 0) {
             break;
         }
@@ -240,9 +255,7 @@ int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t
             break;
         }
         need -= got;
-        if (one_by_one && h->volume->sync == VOLUME_SYNC) {
-            rc = cache_commit(h->volume->cache, CACHE_CHAIN, true);
-        }
+        rc = end_step(h);
     }
     if (rc < 0 && c->count > old) {
         /* What was added was never pointed to by an entry, so it goes back at once. */
