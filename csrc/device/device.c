@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define ZEROS 65536u
+#define ZEROS_MOST (1u << 20) /* where a command costs more than its bytes */
 
 struct device_claim {
     const struct device *who;
@@ -250,15 +251,21 @@ int device_write(struct device *d, uint64_t offset, const void *buffer, size_t n
 static int write_zeros(struct device *d, uint64_t offset, uint64_t n, const struct device_tag *tag)
 {
     static const uint8_t zeros[ZEROS];
+    size_t most = (size_t)base_min(n, ZEROS_MOST);
+    uint8_t *more = most > ZEROS ? calloc(1, most) : NULL; /* without it in smaller writes */
     int rc = 0;
 
+    if (!more) {
+        most = ZEROS;
+    }
     while (n > 0 && rc == 0) {
-        size_t part = (size_t)base_min(n, ZEROS);
+        size_t part = (size_t)base_min(n, most);
 
-        rc = d->ops->write(d, offset, zeros, part, tag);
+        rc = d->ops->write(d, offset, more ? more : zeros, part, tag);
         offset += part;
         n -= part;
     }
+    free(more);
     return rc;
 }
 
