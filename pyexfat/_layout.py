@@ -7,6 +7,8 @@ it reads: what can't be is left out.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import unpack_from
@@ -34,11 +36,15 @@ class Layout:
     system: list[tuple[str, Run]]
     bitmap: list[Run]
     read: Read
+    table: tuple[int, int] | None = None
+    """FAT12/16/32 have no bitmap: byte offset of the active FAT and bits of an entry."""
 
     def taken(self) -> Iterator[tuple[int, bytes]]:
         """The allocation bitmap in order: index of the first cluster (a multiple of 8), and its
         bytes.
         """
+        if self.table is not None:
+            yield from _taken_by_fat(self.read, *self.table, self.clusters)
         position, end = 0, -(-self.clusters // 8)
         for first, count in self.bitmap:
             start = self.heap_offset + first * self.cluster_size
@@ -79,6 +85,51 @@ def exfat_layout(read: Read, boot_offset: int = 0) -> Layout:
             bitmaps.setdefault(flags & 1, runs)
     bitmap = bitmaps.get(active) or bitmaps.get(0) or []
     return Layout(heap, cluster, clusters, system, bitmap, read)
+
+
+def fat_layout(read: Read, clusters: int, cluster_size: int, bits: int) -> Layout:
+    """The layout of a FAT volume that the driver has opened: so many clusters of this size, and so
+    many bits in an entry of the FAT.
+    """
+    boot = read(0, 512)
+    sector = unpack_from("<H", boot, 11)[0]
+    reserved, fats, root_entries = unpack_from("<HBH", boot, 14)
+    length = unpack_from("<H", boot, 22)[0] or unpack_from("<I", boot, 36)[0]
+    flags = unpack_from("<H", boot, 40)[0] if bits == 32 else 0
+    active = flags & 15 if flags & 0x80 else 0
+    root = -(-root_entries * 32 // sector) if bits != 32 and sector else 0
+    heap = (reserved + fats * length + root) * sector
+    table = ((reserved + active * length) * sector, bits)
+    return Layout(heap, cluster_size, clusters, [], [], read, table)
+
+
+def _taken_by_fat(read: Read, offset: int, bits: int, clusters: int) -> Iterator[tuple[int, bytes]]:
+    """A bit for each cluster whose entry in the FAT is not 0, some thousands at a time."""
+    step = 1 << 15
+    for first in range(0, clusters, step):
+        count = min(step, clusters - first)
+        begin, end = (first + 2) * bits, (first + count + 2) * bits  # in bits of the FAT
+        block = read(offset + begin // 8, -(-end // 8) - begin // 8)
+        taken = bytearray(-(-count // 8))
+        for index, value in enumerate(_entries(block, bits, count)):
+            if value:
+                taken[index >> 3] |= 1 << (index & 7)
+        yield first, bytes(taken)
+
+
+def _entries(block: bytes, bits: int, count: int) -> Iterator[int]:
+    if bits == 12:  # an even first entry begins a byte
+        for index in range(count):
+            at = index * 3 // 2
+            pair = int.from_bytes(block[at : at + 2], "little")
+            yield pair >> 4 if index % 2 else pair & 0xFFF
+        return
+    values = array("H" if bits == 16 else "I", block)
+    if sys.byteorder == "big":
+        values.byteswap()
+    mask = 0xFFFF if bits == 16 else 0x0FFFFFFF
+    for value in values[:count]:
+        yield value & mask
 
 
 def _root_structures(

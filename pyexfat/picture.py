@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 from xml.sax.saxutils import escape
 
-from ._layout import Layout, Run, exfat_layout
+from ._layout import Layout, Run, exfat_layout, fat_layout
 from ._text import visible
 from ._tree import walk
 from .sizes import format_size
@@ -153,19 +153,16 @@ def cluster_map(
     marked as chosen.
 
     What can't be read on a damaged volume goes to ``failed`` with its path, and without one is
-    raised as OSError; the same for a ``path`` that does not exist. Raises ValueError for a file
-    system without a picture.
+    raised as OSError; the same for a ``path`` that does not exist.
     """
     if cells < 1:
         raise ValueError("cells must be at least 1")
-    if volume.fs != "exfat":
-        raise ValueError(f"there is no cluster map of {volume.fs} yet")
     layout = _layout_of(volume)
     per_cell = 1
     while per_cell * cells < layout.clusters:
         per_cell *= 2
     result = ClusterMap(
-        title=volume.label or "exFAT volume",
+        title=volume.label or f"{volume.fs} volume",
         cluster_size=layout.cluster_size,
         clusters=layout.clusters,
         clusters_per_cell=per_cell,
@@ -202,6 +199,9 @@ def _layout_of(volume: Volume) -> Layout:
     def read(offset: int, length: int) -> bytes:
         return volume.read_raw(length, offset)
 
+    if volume.fs != "exfat":
+        clusters, width = volume.usage().clusters, int(volume.fs.removeprefix("fat"))
+        return fat_layout(read, clusters, volume.cluster_size, width)
     return exfat_layout(read, 12 * volume.sector_size if volume.from_backup else 0)
 
 

@@ -91,3 +91,22 @@ def test_sizes_that_can_not_be(image: Path, at: int, value: int) -> None:
     data[at] = value
     with pytest.raises(ValueError, match="sector or cluster size"):
         exfat_layout(reader(data))
+
+
+@pytest.mark.parametrize("width", [12, 16, 32])
+def test_map_of_fat(width: int) -> None:
+    """Clusters by owner; what the FAT says of them adds up."""
+    size = {12: 4 << 20, 16: 16 << 20, 32: 64 << 20}[width]
+    with px.format(px.Device.memory(size), fs=f"fat{width}", cluster_size=512 * 2) as vol:
+        vol.mkdir("/d")
+        vol.write_bytes("/d/a", bytes(10 * vol.cluster_size))
+        vol.write_bytes("/b", bytes(3))
+        vol.sync()
+        picture = cluster_map(vol, cells=64)
+        usage = vol.usage()
+        totals = picture.totals
+        assert totals["file"] == 11
+        assert totals["directory"] == (2 if width == 32 else 1)
+        assert totals["unowned"] == 0
+        assert totals["free"] == usage.free_clusters
+        assert sum(totals.values()) == usage.clusters
