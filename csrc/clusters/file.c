@@ -12,7 +12,12 @@
 static int too_short(struct clusters_node *n)
 {
     struct clusters *h = clusters_of(n->base.volume);
-    return base_damage(h->volume->error, clusters_owner(n), 0, "DataLength", n->size,
+    uint64_t offset = 0; /* of its entry set; a file that was unlinked has none */
+    uint32_t piece;
+    if (n->base.parent && !n->base.unlinked) {
+        (void)clusters_dir_find(clusters_node_of(n->base.parent), n->index, &offset, &piece);
+    }
+    return base_damage(h->volume->error, clusters_owner(n), offset, "DataLength", n->size,
                        (uint64_t)n->chain.count << h->shift,
                        "the cluster chain is shorter than the file");
 }
