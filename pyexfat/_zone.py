@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Hashable
 from datetime import datetime, timezone, tzinfo
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 Zone = tuple[tuple[int, int], ...]
 TimeZone = str | int | tzinfo
@@ -61,6 +60,8 @@ def _named(name: str) -> Zone:
     if match:
         minutes = int(match[2]) * 60 + int(match[3])
         return _fixed(-minutes if match[1] == "-" else minutes)
+    from zoneinfo import ZoneInfo  # not to be had in every interpreter with a GIL of its own
+
     try:
         return _of_tzinfo(ZoneInfo(name))
     except (KeyError, ValueError, OSError, RecursionError):  # the last by thousands of slashes
