@@ -390,7 +390,7 @@ class Path:
         return self._volume.read_bytes(self._text)
 
     def write_bytes(self, data: bytes | bytearray | memoryview) -> int:
-        """Replaces the content; returns how many bytes were written."""
+        """Replaces the content; returns how many bytes. The old one stays when there is no room."""
         return self._volume.write_bytes(self._text, data)
 
     def read_text(
@@ -408,11 +408,18 @@ class Path:
         errors: str | None = None,
         newline: str | None = None,
     ) -> int:
-        """Replaces the content by text; returns the number of characters."""
+        """Replaces the content by text; returns the number of characters.
+
+        The old content stays when there is no room, or the text can't be encoded.
+        """
         if not isinstance(data, str):
             raise TypeError(f"data must be str, not {type(data).__name__}")
-        with self.open("w", -1, io.text_encoding(encoding), errors, newline) as file:
-            return file.write(data)
+        content = io.BytesIO()
+        with io.TextIOWrapper(content, io.text_encoding(encoding), errors, newline) as text:
+            count = text.write(data)
+            text.flush()
+            self.write_bytes(content.getvalue())
+        return count
 
     def iterdir(self) -> Iterator[Path]:
         """The entries of the directory, each with its ``info`` known already."""

@@ -12,6 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self, overload
 
@@ -165,7 +166,9 @@ class Volume(_core.Volume):
         self._close_devices()
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Itself. ValueError when it is closed."""
+        if self.closed:
+            raise ValueError("I/O operation on closed volume")
         return self
 
     def __exit__(
@@ -406,17 +409,28 @@ class Volume(_core.Volume):
         path: PathArgument,
         data: bytes | bytearray | memoryview,
     ) -> int:
-        """Makes a file with this content, or replaces the content; returns how many bytes."""
-        view = memoryview(data).cast("B")
-        flags = _core.OPEN_WRITE | _core.OPEN_CREATE | _core.OPEN_TRUNCATE
-        handle = self.open_file(path_text(path), flags)
+        """Makes a file with this content, or replaces the content; returns how many bytes.
+
+        When the content does not fit (OSError, ENOSPC or EFBIG), all stays as it was.
+        """
+        view, text = memoryview(data).cast("B"), path_text(path)
+        flags = _core.OPEN_WRITE | _core.OPEN_CREATE
         try:
-            done = 0
-            while done < len(view):
-                done += handle.pwrite(view[done:], done)
-            return done
-        finally:
-            handle.close()
+            handle = self.open_file(text, flags | _core.OPEN_EXCLUSIVE)
+        except FileExistsError:
+            with closing(self.open_file(text, flags)) as handle:
+                # Its clusters come first; a write into those that it has can't lack room.
+                if view:
+                    handle.allocate(0, len(view), True)
+                handle.resize(_write_all(handle, view))
+            return len(view)
+        try:
+            with closing(handle):
+                return _write_all(handle, view)
+        except BaseException:
+            with suppress(OSError, ValueError):  # the first error says more
+                self.unlink(text)
+            raise
 
     # ---- changes ----
 
@@ -634,7 +648,8 @@ class Volume(_core.Volume):
 
         ``dst`` is a path of the operating system or a writable binary file object, and the rest as
         for copy_in(). A file that is there already is written over. Names that would lead out of
-        ``dst`` raise OSError (EINVAL).
+        ``dst`` raise OSError (EINVAL), and those that the host can't hold its own error. A tree is
+        copied up to the first such name: what came before it stays, and no half file.
         """
         from .copying import copy_out_of_volume
 
@@ -650,6 +665,13 @@ class Volume(_core.Volume):
     ) -> str:
         """Copies a file or a tree within the volume, as copy_in() does."""
         return self.copy_in(self.path(path_text(src)), dst, progress, preserve=preserve)
+
+
+def _write_all(handle: _core.Handle, view: memoryview) -> int:
+    done = 0
+    while done < len(view):
+        done += handle.pwrite(view[done:], done)
+    return done
 
 
 def _no_links(src: PathArgument, dst: PathArgument) -> PermissionError:

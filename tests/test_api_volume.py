@@ -731,3 +731,50 @@ def test_a_damaged_entry_is_reported_after_the_others(tmp_path: Path) -> None:
         assert len(errors) == 1
         assert vol.isfile("d/499")
     assert not (tmp_path / "out").exists()
+
+
+def fill(vol: px.Volume) -> None:
+    """Leaves three clusters."""
+    free = vol.usage().free_clusters - 3
+    vol.write_bytes("fill", bytes(free * vol.cluster_size))
+    assert vol.usage().free_clusters == 3
+
+
+@pytest.mark.parametrize("fs", ["exfat", "fat12", "fat"])
+def test_write_bytes_without_room(fs: str) -> None:
+    with make_volume("8 MiB" if fs != "fat" else "32 MiB", fs=fs) as vol:
+        unit = vol.cluster_size
+        old = pattern(2 * unit + 1)
+        vol.write_bytes("old", old)
+        vol.chmod("old", 0o444)
+        vol.chmod("old", 0o666)
+        fill(vol)
+        names, status = vol.listdir(), vol.stat("old")
+        with pytest.raises(OSError, match="space") as caught:
+            vol.write_bytes("new", bytes(4 * unit))
+        assert caught.value.errno == errno.ENOSPC
+        with pytest.raises(OSError, match="space"):
+            vol.write_bytes("old", bytes(6 * unit + 1))
+        with pytest.raises(OSError, match="space"):
+            (vol / "old").write_text("x" * (6 * unit + 1))
+        with pytest.raises(OSError, match="space"):
+            (vol / "new").write_text("x" * (4 * unit))
+        assert vol.listdir() == names
+        assert vol.read_bytes("old") == old
+        assert vol.stat("old").st_mtime_ns == status.st_mtime_ns
+        assert vol.usage().free_clusters == 3
+        new = pattern(6 * unit, 2)  # fits only with the clusters that the file has already
+        assert vol.write_bytes("old", new) == 6 * unit
+        assert vol.read_bytes("old") == new
+        assert vol.usage().free_clusters == 0
+        assert vol.write_bytes("old", b"short") == 5
+        assert vol.read_bytes("old") == b"short"
+        assert vol.usage().free_clusters == 5
+
+
+def test_write_text_that_cannot_be_encoded(vol: px.Volume) -> None:
+    path = vol / "f"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        path.write_text("ä", encoding="ascii")
+    assert path.read_text() == "old"

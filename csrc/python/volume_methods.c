@@ -279,12 +279,12 @@ PyMethodDef py_volume_methods[] = {
             "all).\n\ncursor 0 starts.")},
     {"create_many", PY_METHOD(py_path_create_many), FAST,
      PY_DOC("create_many($self, directory, names, /)",
-            "Makes empty files in one go; returns how many.\n\nAn exception has their number as "
-            "`done`.")},
+            "Makes empty files in one go; returns how many.\n\nWhat was made before an error "
+            "stays: the exception has its number as `done`.")},
     {"remove_many", PY_METHOD(py_path_remove_many), FAST,
      PY_DOC("remove_many($self, directory, names, /)",
-            "Removes files in one go; returns how many.\n\nAn exception has their number as "
-            "`done`.")},
+            "Removes files in one go; returns how many.\n\nWhat was removed before an error is "
+            "gone: the exception has its number as `done`.")},
     {"get_vendor_entries", py_path_get_extras, METH_O,
      PY_DOC("get_vendor_entries($self, path, /)",
             "The benign secondary entries of a file: a list of (32 bytes, data or None).")},
