@@ -61,6 +61,13 @@ static int unsupported(struct base_error *e, const char *fs, const char *detail)
     return base_unsupported(e, feature, detail);
 }
 
+static int unknown_name(struct base_error *e, const char *fs)
+{
+    char detail[96];
+    snprintf(detail, sizeof detail, "no file system has the name '%.40s'", fs);
+    return base_bad_argument(e, "fs", detail);
+}
+
 int volume_find_driver(struct device *d, const char *fs, bool use_backup,
                        const struct volume_driver **out, struct base_error *e)
 {
@@ -69,7 +76,7 @@ int volume_find_driver(struct device *d, const char *fs, bool use_backup,
     if (fs) {
         row = row_by_name(fs);
         if (!row)
-            return base_bad_argument(e, "fs", "no file system has this name");
+            return unknown_name(e, fs);
     } else {
         int rc = detect(d, &found, &row);
         if (rc < 0)
@@ -97,7 +104,7 @@ int volume_format_device(struct device *d, const struct volume_format *f, struct
     base_error_clear(e);
     const struct volume_row *row = row_by_name(f->fs);
     if (!row)
-        return base_bad_argument(e, "fs", "no file system has this name");
+        return unknown_name(e, f->fs);
     if (!row->format)
         return unsupported(e, f->fs, "it can be recognised, not made");
     if (d->flags & DEVICE_READONLY)
