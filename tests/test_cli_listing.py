@@ -187,7 +187,12 @@ def test_stat(cli: Cli) -> None:
     data = Path("card.img").read_bytes()
     assert data[one["entry_offset"] : one["entry_offset"] + 2] == b"\x85\x02"
     assert one["cluster_size"] == 4096
-    assert cli("stat", "card.img").out.count("type:") == 1
+    root = cli("stat", "card.img").out
+    assert root.count("type:") == 1
+    assert [line.split()[1] for line in root.splitlines() if "ed:" in line][-3:] == ["none"] * 3
+    (one,) = cli("stat", "--json", "card.img").json
+    times = ("created", "modified", "accessed")
+    assert [one[key + end] for key in times for end in ("", "_ns")] == [None] * 6
     assert "No such file" in cli.fails("stat", "card.img:/nothing")
 
 

@@ -121,7 +121,17 @@ def test_top_help_and_version(cli: Cli) -> None:
 def test_wrong_usage_is_2(cli: Cli, args: list[str]) -> None:
     result = cli(*args, code=2)
     assert result.out == ""
-    assert "usage: pyexfat" in result.err
+    assert result.err.startswith("pyexfat")
+    assert result.err.count("\n") == 1
+    assert result.err.endswith(' --help")\n')
+
+
+def test_wrong_usage_names_the_option(cli: Cli) -> None:
+    result = cli("format", "card.img", "-s", "much", code=2)
+    assert result.err.startswith("pyexfat format: --size: ")
+    assert result.err.endswith(' (see "pyexfat format --help")\n')
+    result = cli("mkdir", "a\x1b[2J:/x", "--\x1b[2J", code=2)
+    assert "\x1b" not in result.err
 
 
 @pytest.mark.parametrize(

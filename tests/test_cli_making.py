@@ -126,13 +126,23 @@ def test_wrong_usage(cli: Cli, options: list[str], said: str) -> None:
         (["--label", "much too long a label"], "label"),
         (["--uuid", "12"], "uuid"),
         (["--sector-size", "600"], "sector"),
-        (["--from", "nowhere"], "nowhere: No such file or directory"),
         (["--policy", "speed=9"], "--policy takes before or NAME=VALUE"),
         (["--policy", "name_filter=perhaps"], "on or off"),
     ],
 )
 def test_values_that_the_format_has_not(cli: Cli, options: list[str], said: str) -> None:
-    assert said in cli.fails("format", "card.img", "--size", "8M", *options)
+    assert said in cli.fails("format", "card.img", "--size", "8M", *options, code=2)
+    assert not Path("card.img").exists()
+
+
+def test_size_that_is_too_small(cli: Cli) -> None:
+    assert "size" in cli.fails("format", "card.img", "--size", "5", code=2)
+    assert not Path("card.img").exists()
+
+
+def test_from_nowhere(cli: Cli) -> None:
+    error = cli.fails("format", "card.img", "--size", "8M", "--from", "nowhere")
+    assert "nowhere: No such file or directory" in error
     assert not Path("card.img").exists()
 
 
@@ -332,6 +342,9 @@ def test_label(cli: Cli) -> None:
     assert dump("card.img")["Volume label"] == "Größe"
     error = cli.fails("label", "card.img", "twelve units")
     assert error == "card.img: label: a label has at most 11 UTF-16 units"
+    error = cli.fails("label", "--backup", "card.img", "NEW", code=2)
+    assert error == "card.img: --backup is for reading: it can't set a label"
+    assert cli("label", "--backup", "card.img").out == "Größe\n"
     cli("label", "card.img", "")
     assert cli("label", "card.img").out == "\n"
     fsck("card.img")

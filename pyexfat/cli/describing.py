@@ -13,7 +13,7 @@ from pyexfat import Detected, Device, Partition, Volume, _core
 from pyexfat._text import visible
 from pyexfat.sizes import format_size
 
-from .errors import CommandError
+from .errors import CommandError, UsageError
 from .options import add_reading, add_writing, place
 from .parser import Subparsers, command
 from .places import Place
@@ -310,6 +310,8 @@ def _show_detected(session: Session, record: dict[str, Any]) -> None:
 def run_label(args: argparse.Namespace) -> int:
     """The command ``label``."""
     where: Place = args.place
+    if args.backup and args.label is not None:
+        raise UsageError("--backup is for reading: it can't set a label", where.volume_name)
     writes = [] if args.label is None else [where]
     with Session(args, writes=writes) as session:
         volume = session.volume(where)

@@ -82,8 +82,10 @@ def _corrupt(error: CorruptImageError) -> str:
     parts = [where.structure, f"byte {where.offset}"]
     if where.field and where.expected:
         parts.append(f"{where.field} is {where.found}, expected {where.expected}")
-    elif where.field:  # a range is right, or none at all: the detail says it
+    elif where.field and where.found:  # a range is right, or none at all: the detail says it
         parts.append(f"{where.field} is {where.found}")
+    elif where.field:
+        parts.append(where.field)
     return f"{where.detail or error.strerror} ({', '.join(parts)})"
 
 

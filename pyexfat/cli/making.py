@@ -15,7 +15,7 @@ from pyexfat.fat import FatOptions
 from pyexfat.sizes import format_size
 
 from .describing import VOLUME_KEYS, partition_at, volume_record
-from .errors import CommandError, UsageError
+from .errors import FAILURE, USAGE, CommandError, UsageError
 from .options import add_regional, place, policy, size, time_ns
 from .parser import Subparsers, command
 from .places import Place
@@ -275,7 +275,8 @@ def run_format(args: argparse.Namespace) -> int:
         ):
             record = volume_record(volume, _offset(args, where, volume))
     except (OSError, ValueError) as error:
-        raise CommandError(_concerned(error, where), error) from error
+        wrong = isinstance(error, ValueError) and not isinstance(error, UnicodeError)
+        raise CommandError(_concerned(error, where), error, USAGE if wrong else FAILURE) from error
     _tell(args, where, record)
     return 0
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from textwrap import fill, wrap
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
+
+from pyexfat._text import visible
+
+from .errors import USAGE
+from .render import encodable
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What add_parser() of a group is given."""
@@ -46,6 +53,16 @@ examples:
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, max_help_position=30, **options)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program: exit code 2."""
+        # "argument -s/--size: …" is about --size
+        what = visible(re.sub(r"^argument (?:-\w/)*", "", message))
+        self.exit(USAGE, encodable(f'{self.prog}: {what} (see "{self.prog} --help")\n', sys.stderr))
 
 
 def command(
@@ -88,7 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     from pyexfat import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pyexfat",
         description="Make, fill, read and change exFAT images and cards, without root or mounting.",
         epilog=_EPILOG,

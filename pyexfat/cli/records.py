@@ -11,7 +11,7 @@ from .places import Place
 
 ENTRY_KEYS = (
     "path name type size valid_size allocated attributes created modified accessed "
-    "(ISO 8601, UTC) created_ns modified_ns accessed_ns first_cluster contiguous"
+    "(ISO 8601, UTC; null: none) created_ns modified_ns accessed_ns first_cluster contiguous"
 )
 
 
@@ -38,16 +38,22 @@ def _moment(ns: int) -> datetime:
     return datetime.fromtimestamp(ns // 10**9, UTC)
 
 
-def iso_time(ns: int) -> str:
-    """UTC as ISO 8601, with as many digits of a second as are not zero."""
+def iso_time(ns: int) -> str | None:
+    """UTC as ISO 8601, with as many digits of a second as are not zero; None where no time is kept
+    (0), as for a root directory.
+    """
+    if not ns:
+        return None
     fraction = f"{ns % 10**9:09}".rstrip("0")
     return f"{_moment(ns):%Y-%m-%dT%H:%M:%S}{'.' + fraction if fraction else ''}Z"
 
 
 def show_time(ns: int, utc: bool, *, precise: bool = False) -> str:
     """Local time (or UTC) for people, to the second; ``precise`` adds hundredths and the offset
-    from UTC.
+    from UTC. "none" where no time is kept.
     """
+    if not ns:
+        return "none"
     moment = _moment(ns) if utc else _moment(ns).astimezone()
     hundredths = f".{ns % 10**9 // 10**7:02}" if precise else ""
     offset = f" {moment:%z}" if precise else ""
@@ -71,7 +77,7 @@ def entry_record(path: str, name: str, stat: Stat) -> dict[str, Any]:
         "accessed": stat.st_atime_ns,
     }
     record |= {key: iso_time(ns) for key, ns in times.items()}
-    record |= {f"{key}_ns": ns for key, ns in times.items()}
+    record |= {f"{key}_ns": ns or None for key, ns in times.items()}
     return record | {"first_cluster": stat.first_cluster, "contiguous": stat.contiguous}
 
 
