@@ -79,16 +79,6 @@ PREALLOCATE: dict[tuple[int, int, str, str, bool], Pair] = {
 }
 """Table 3 (FAT): files, cluster size, length, call and whether it was synced."""
 
-FREE_INDEX: dict[int, Pair] = {
-    10_000: Pair(0.54, 0.53),
-    20_000: Pair(1.10, 1.05),
-    100_000: Pair(4.21, 3.91),
-    200_000: Pair(9.66, 7.37),
-    1_000_000: Pair(86.61, 48.26),
-    2_000_000: Pair(206.13, 129.71),
-}
-"""Table 4 (XFS): empty files made in one directory."""
-
 LARGE_DIRECTORY: dict[str, Pair] = {
     "real": Pair(589.48, 30.27),
     "user": Pair(4.72, 3.40),
