@@ -810,3 +810,16 @@ def test_own_gil_per_interpreter() -> None:
     for number in numbers:
         interpreters.destroy(number)
     assert not failed
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="needs _xxsubinterpreters")
+def test_own_gil_in_another_interpreter() -> None:
+    """One at a time: 3.12 itself does not bear several that import at once."""
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        f"import pyexfat as px; d = bytearray({SIZE}); px.format(d).close(); px.open(d).close()\n"
+    )
+    number = interpreters.create(isolated=True)
+    interpreters.run_string(number, code)  # raises what the code raises
+    interpreters.destroy(number)
