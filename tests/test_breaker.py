@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 from typing import Any
 
 import pytest
@@ -117,3 +118,28 @@ def test_wrong_types_are_type_errors() -> None:
     with pytest.raises(ValueError, match="tz"):
         px.format(px.Device.memory("1 MiB"), tz="a/" * 3000)
     vol.close()
+
+
+def test_ctrl_c_stops_the_making_of_many_files() -> None:
+    """Between two pieces of the work; what is made by then is whole."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    names = [f"a name and a number {i}" for i in range(5 << 16)]
+    before = signal.signal(signal.SIGALRM, stop)
+    with px.format(px.Device.memory("512 MiB")) as vol:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Stop):
+                vol.create_many("/", names)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        made = vol.listdir("/")
+        assert len(made) < len(names)
+        assert made == names[: len(made)]
+        vol.create_many("/", names[len(made) :])

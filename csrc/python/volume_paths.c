@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "python/convert.h"
 #include "python/errors.h"
 #include "python/gil.h"
@@ -361,6 +362,8 @@ PyObject *py_path_scandir(PyObject *op, PyObject *const *args, Py_ssize_t n)
 
 /* ---- many names at once ---- */
 
+#define MANY_PIECE (1u << 16) /* names of one call of the core, at most */
+
 struct names {
     PyObject *list; /* keeps the strings alive: nobody else has it */
     struct py_text *texts;
@@ -450,6 +453,21 @@ static PyObject *raise_many(struct py_volume *self, int rc, const struct base_er
 typedef int many_function(struct volume *v, const char *directory, const struct volume_name *names,
                           size_t count, size_t *done, struct base_error *e);
 
+/* In pieces, so that Ctrl-C does not have to wait for millions of names. */
+static int in_pieces(struct py_volume *self, many_function *many, const char *directory,
+                     const struct names *names, size_t *done, struct base_error *e)
+{
+    int rc;
+
+    do {
+        size_t count = (size_t)base_min(names->n - *done, MANY_PIECE), made = 0;
+
+        PY_CALL(rc, many(self->volume, directory, names->v + *done, count, &made, e));
+        *done += made;
+    } while (rc >= 0 && *done < names->n && PyErr_CheckSignals() == 0);
+    return rc;
+}
+
 static PyObject *on_many(PyObject *op, PyObject *const *args, Py_ssize_t n, const char *function,
                          many_function *many)
 {
@@ -474,9 +492,13 @@ static PyObject *on_many(PyObject *op, PyObject *const *args, Py_ssize_t n, cons
         Py_DECREF(where);
         return NULL;
     }
-    PY_CALL(rc, many(self->volume, directory.s, names.v, names.n, &done, &e));
+    rc = in_pieces(self, many, directory.s, &names, &done, &e);
     py_text_done(&directory);
-    out = rc < 0 ? raise_many(self, rc, &e, where, &names, done) : PyLong_FromSize_t(done);
+    if (rc < 0) {
+        out = raise_many(self, rc, &e, where, &names, done);
+    } else {
+        out = PyErr_Occurred() ? NULL : PyLong_FromSize_t(done);
+    }
     names_done(&names);
     Py_DECREF(where);
     return out;
