@@ -123,18 +123,18 @@ def test_wrong_types_are_type_errors() -> None:
 def test_ctrl_c_stops_the_making_of_many_files() -> None:
     """Between two pieces of the work; what is made by then is whole."""
 
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def stop(*_: object) -> None:
-        raise Stop
+        raise StopError
 
     names = [f"a name and a number {i}" for i in range(5 << 16)]
     before = signal.signal(signal.SIGALRM, stop)
     with px.format(px.Device.memory("512 MiB")) as vol:
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.05)
-            with pytest.raises(Stop):
+            with pytest.raises(StopError):
                 vol.create_many("/", names)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
