@@ -201,9 +201,16 @@ static PyObject *volume_counters_reset_method(PyObject *op, PyObject *unused)
 static PyObject *volume_policy_method(PyObject *op, PyObject *unused)
 {
     struct py_volume *self = py_volume_of(op);
+    struct volume_policy policy;
+    struct base_error e = {0};
+    int rc;
 
     (void)unused;
-    return py_volume_ready(self) ? py_policy_dict(&self->volume->policy) : NULL;
+    if (!py_volume_ready(self)) {
+        return NULL;
+    }
+    PY_CALL(rc, volume_policy_get(self->volume, &policy, &e));
+    return rc < 0 ? none_or_raise(self, rc, &e) : py_policy_dict(&policy);
 }
 
 static PyObject *volume_set_policy_method(PyObject *op, PyObject *arg)
@@ -216,7 +223,10 @@ static PyObject *volume_set_policy_method(PyObject *op, PyObject *arg)
     if (!py_volume_ready(self)) {
         return NULL;
     }
-    policy = self->volume->policy;
+    PY_CALL(rc, volume_policy_get(self->volume, &policy, &e));
+    if (rc < 0) {
+        return none_or_raise(self, rc, &e);
+    }
     if (!py_policy_arg(arg, &policy)) {
         return NULL;
     }

@@ -392,6 +392,7 @@ int volume_memory_held(struct volume *v, size_t *held, struct base_error *e);
 int volume_set_sync(struct volume *v, enum volume_sync sync, struct base_error *e);
 /* Switches mechanisms on and off while open; tables of what is switched off are dropped. */
 int volume_set_policy(struct volume *v, const struct volume_policy *policy, struct base_error *e);
+int volume_policy_get(struct volume *v, struct volume_policy *out, struct base_error *e);
 /* Raw bytes of the volume as the caches see them (for tools that show structures). */
 int volume_read_raw(struct volume *v, uint64_t offset, void *buffer, size_t n,
                     struct base_error *e);

@@ -138,6 +138,15 @@ int volume_set_sync(struct volume *v, enum volume_sync sync, struct base_error *
     return volume_leave(v, VOLUME_UNCHANGED, rc);
 }
 
+int volume_policy_get(struct volume *v, struct volume_policy *out, struct base_error *e)
+{
+    int rc = volume_enter(v, "policy", "", e);
+    if (rc < 0)
+        return rc;
+    *out = v->policy;
+    return volume_leave(v, VOLUME_UNCHANGED, 0);
+}
+
 int volume_set_policy(struct volume *v, const struct volume_policy *policy, struct base_error *e)
 {
     int rc = volume_enter(v, "set_policy", "", e);
