@@ -132,11 +132,14 @@ void fat_set_update(struct fat_set *set, const struct clusters_node *node)
     base_put_le32(e + FAT_DIR_CREATED_TIME, node->created.raw);
     base_put_le16(e + FAT_DIR_ACCESSED_DATE, (uint16_t)(node->accessed.raw >> 16));
     base_put_le32(e + FAT_DIR_MODIFIED_TIME, node->modified.raw);
-    base_put_le16(e + FAT_DIR_FIRST_CLUSTER_LOW, (uint16_t)node->chain.first);
-    if (f->g.bits == 32) { /* elsewhere the field is not a cluster's */
-        base_put_le16(e + FAT_DIR_FIRST_CLUSTER_HIGH, (uint16_t)(node->chain.first >> 16));
-    }
     bool directory = (node->attributes & VOLUME_ATTR_DIRECTORY) != 0;
+    /* Clusters set aside for an empty file go back without the entry being written again. */
+    bool aside = !directory && node->size == 0 && node->reserved != 0;
+    uint32_t first = aside ? 0 : node->chain.first;
+    base_put_le16(e + FAT_DIR_FIRST_CLUSTER_LOW, (uint16_t)first);
+    if (f->g.bits == 32) { /* elsewhere the field is not a cluster's */
+        base_put_le16(e + FAT_DIR_FIRST_CLUSTER_HIGH, (uint16_t)(first >> 16));
+    }
     base_put_le32(e + FAT_DIR_SIZE, directory ? 0 : (uint32_t)node->size);
 }
 
