@@ -100,7 +100,7 @@ static int take_hint(struct clusters_node *dir, uint32_t need, struct clusters_s
     if (rc < 0) {
         return rc;
     }
-    if (!h->valid || need < h->min_need) {
+    if (!h->valid || need < h->min_need || (h->listed && !names_holes_kept(dir->names))) {
         return -EAGAIN;
     }
     if (h->count >= need) {

@@ -268,6 +268,11 @@ void names_hole_cut(struct names_dir *d, uint32_t position, uint32_t count)
     }
 }
 
+bool names_holes_kept(const struct names_dir *d)
+{
+    return d->holes.known;
+}
+
 void names_holes_known(struct names_dir *d)
 {
     struct names_holes *h = &d->holes;

@@ -105,6 +105,7 @@ void names_hole_cut(struct names_dir *d, uint32_t position,
 /* A complete walk has just reported every run (names_holes_drop before it: what was forgotten up to
  * here then does not count). */
 void names_holes_known(struct names_dir *d);
+bool names_holes_kept(const struct names_dir *d); /* since then the list has not been dropped */
 bool names_holes_complete(const struct names_dir *d);
 /* The same for runs of at least `need` entries: no walk will find one that the list does not have.
  */
