@@ -443,9 +443,9 @@ def test_cli(
     assert u16((tmp_path / "floppy.img").read_bytes(), 17) == 50
     cli("format", "atari.img", "--size", "720K", "--fs", "fat12", "--atari")
     assert (tmp_path / "atari.img").read_bytes()[:2] == b"\x60\x1c"
-    said = cli("format", "x.img", "--size", "1M", "--fs", "fat16", code=1)
+    said = cli("format", "x.img", "--size", "1M", "--fs", "fat16", code=2)
     assert "size" in said.err
-    said = cli("format", "x.img", "--size", "1M", "--media", "0xF8", code=1)
+    said = cli("format", "x.img", "--size", "1M", "--media", "0xF8", code=2)
     assert "fat" in said.err
     said = cli("format", "x.img", "--size", "1M", "--fs", "fat", "--geometry", "4", code=2)
     assert "--geometry" in said.err
