@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 from model.crash import AT_WORST, Plan, judge
+from model.drivers import DRIVERS, EXFAT, FAT12, FAT16, FAT32, Driver
 from model.profiles import profile_name
-from model.rawexfat import read_image
 from model.workloads import WORKLOADS, plan_of
 
 import pyexfat as px
 
-SIZE = 1 << 20
 SHUFFLES = {"dev": 3, "ci": 6, "soak": 60}.get(profile_name(), 1)
 
 
@@ -28,6 +27,7 @@ SHUFFLES = {"dev": 3, "ci": 6, "soak": 60}.get(profile_name(), 1)
 class Recorded:
     """What a workload wrote, and where in the log each step ended."""
 
+    driver: Driver
     plan: Plan
     base: bytes
     log: list[Any]  # (kind, offset, length, data)
@@ -46,15 +46,19 @@ class Recorded:
         return durable, current, names
 
 
-def record(workload: str, policy: dict[str, Any], sync_mode: str, fats: int) -> Recorded:
+def record(
+    driver: Driver, workload: str, policy: dict[str, Any], sync_mode: str, fats: int
+) -> Recorded:
     """Runs the workload on a recorder."""
     plan = plan_of(workload)
-    with px.Device.memory(SIZE) as device:
-        px.format(device, cluster_size=512, fats=fats).close()
-        base = device.pread(SIZE, 0)
+    size, options = driver.small()
+    with px.Device.memory(size) as device:
+        px.format(device, driver.name, fats=fats, **options).close()
+        base = device.pread(size, 0)
+        options = driver.open_options(0) | {"policy": policy}
         recorder = device.record()
         ends = []
-        with px.open(recorder, "r+", sync=sync_mode, policy=policy) as vol:
+        with px.open(recorder, "r+", sync=sync_mode, **options) as vol:
             for step in plan.steps:
                 step.call(vol)
                 ends.append(len(recorder))
@@ -63,9 +67,9 @@ def record(workload: str, policy: dict[str, Any], sync_mode: str, fats: int) -> 
             entry = recorder.entry(i)
             data = recorder.data(i) if entry.kind == "write" else bytes(entry.length)
             log.append((entry.kind, entry.offset, entry.length, data))
-        assert bytes(device.pread(SIZE, 0)) == bytes(apply(base, log))
+        assert bytes(device.pread(size, 0)) == bytes(apply(base, log))
         recorder.close()
-    return Recorded(plan, base, log, ends)
+    return Recorded(driver, plan, base, log, ends)
 
 
 def apply(image: bytes | bytearray, entries: list[Any]) -> bytearray:
@@ -82,7 +86,7 @@ def check(
 ) -> None:
     """One state of the device."""
     durable, current, names = recorded.position(count, sync_mode)
-    raw = read_image(image)
+    raw = recorded.driver.read(image)
     wrong = judge(recorded.plan, raw, durable, current, names)
     under_way = [s.text for s in recorded.plan.steps[durable + 1 : current + 1]]
     assert wrong == [], f"{what} {count}/{len(recorded.log)} in {under_way}: {wrong}"
@@ -93,13 +97,19 @@ POLICIES = {
     "before": px.Policy.before().as_dict(),
     "no memory": {"memory_budget": 0},
 }
-MODES = [
+WAYS = [
     ("lazy", "ours", 1),
     ("lazy", "ours", 2),
     ("lazy", "before", 1),
     ("lazy", "no memory", 1),
     ("dirsync", "ours", 1),
     ("sync", "ours", 1),
+]
+MODES = [
+    *((EXFAT, *way) for way in WAYS),
+    *((FAT12, *way) for way in (WAYS[0], WAYS[5])),
+    *((FAT16, *way) for way in (WAYS[1], WAYS[2])),
+    *((FAT32, *way) for way in (WAYS[1], WAYS[3], WAYS[4])),
 ]
 
 
@@ -108,8 +118,8 @@ MODES = [
 )
 def recorded(request: pytest.FixtureRequest) -> tuple[Recorded, str]:
     """A workload's log in one mode."""
-    workload, sync_mode, policy, fats = request.param
-    return record(workload, POLICIES[policy], sync_mode, fats), sync_mode
+    workload, driver, sync_mode, policy, fats = request.param
+    return record(driver, workload, POLICIES[policy], sync_mode, fats), sync_mode
 
 
 def test_after_every_write(recorded: tuple[Recorded, str]) -> None:
@@ -126,17 +136,18 @@ def test_after_every_write(recorded: tuple[Recorded, str]) -> None:
         image = apply(image, [entry])
         if kind != "flush":
             check(work, image, count, sync_mode, "cut")
-    final = read_image(image)
+    final = work.driver.read(image)
     assert final.violations == []
     assert {
         p: None if e.is_dir else e.data for p, e in final.tree.items() if p != "/"
     } == work.plan.end
 
 
+@pytest.mark.parametrize("driver", DRIVERS, ids=str)
 @pytest.mark.parametrize("sync_mode", ["lazy", "sync"])
-def test_update_of_a_set_that_lies_across_sectors(sync_mode: str) -> None:
+def test_update_of_a_set_that_lies_across_sectors(driver: Driver, sync_mode: str) -> None:
     """A file that is on the device stays whole when it is changed, wherever its entries are."""
-    work = record("updating across", {}, sync_mode, 1)
+    work = record(driver, "updating across", {}, sync_mode, 1)
     image = bytearray(work.base)
     for count, entry in enumerate(work.log, 1):
         image = apply(image, [entry])
@@ -171,18 +182,18 @@ def test_reopened_after_a_cut(recorded: tuple[Recorded, str]) -> None:
         image = apply(image, [entry])
         if count % step:
             continue
-        raw = read_image(image)
+        raw = work.driver.read(image)
         if raw.kinds() - AT_WORST:
             continue  # both names of a rename: nothing for a volume to repair by itself
         again = bytearray(image)
-        with px.open(again, "r+") as vol:
+        with px.open(again, "r+", **work.driver.open_options(0)) as vol:
             assert vol.was_dirty == raw.dirty
             vol.write_bytes("/after the cut", b"works" * 300)
             for path, entry_found in raw.tree.items():
                 if not entry_found.is_dir:
                     assert vol.read_bytes(path) == entry_found.data
                     vol.unlink(path)
-        after = read_image(again)
+        after = work.driver.read(again)
         assert after.kinds() <= AT_WORST
         assert after.dirty == raw.dirty
         assert after.tree["/after the cut"].data == b"works" * 300

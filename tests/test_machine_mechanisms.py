@@ -1,11 +1,11 @@
-"""Hints, holes, filters and indexes of exFAT directories against brute force, after each step."""
+"""Hints, holes, filters and indexes of directories against brute force, after each step."""
 
 from __future__ import annotations
 
 import random
 
 import pytest
-from model.drivers import EXFAT
+from model.drivers import EXFAT, FAT12, FAT16, FAT32
 from model.mechanisms import MechanismMachine
 from model.profiles import machine_settings
 from model.rawexfat import RawVolume, read_image
@@ -26,10 +26,42 @@ class ExfatMechanismsWithoutFaults(MechanismMachine):
     with_faults = False
 
 
+class Fat12Mechanisms(MechanismMachine):
+    """Entries of FAT that lie across sectors."""
+
+    driver = FAT12
+
+
+class Fat16Mechanisms(MechanismMachine):
+    """The same with two marks."""
+
+    driver = FAT16
+
+
+class Fat32Mechanisms(MechanismMachine):
+    """The same with FSInfo and a root that grows."""
+
+    driver = FAT32
+
+
+class Fat32MechanismsWithoutFaults(MechanismMachine):
+    """The same, perfect in the end."""
+
+    driver = FAT32
+    with_faults = False
+
+
 TestMechanisms = ExfatMechanisms.TestCase
 TestMechanisms.settings = machine_settings(examples=40, steps=40)
 TestMechanismsWithoutFaults = ExfatMechanismsWithoutFaults.TestCase
 TestMechanismsWithoutFaults.settings = machine_settings(examples=40, steps=40)
+TestMechanismsFat12 = Fat12Mechanisms.TestCase
+TestMechanismsFat16 = Fat16Mechanisms.TestCase
+TestMechanismsFat32 = Fat32Mechanisms.TestCase
+TestMechanismsFat32WithoutFaults = Fat32MechanismsWithoutFaults.TestCase
+TestMechanismsFat12.settings = TestMechanismsFat16.settings = machine_settings(12, 40)
+TestMechanismsFat32.settings = machine_settings(12, 40)
+TestMechanismsFat32WithoutFaults.settings = machine_settings(12, 40)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A state machine over the whole API of a volume, for any driver: see test_machine_exfat.py."""
+"""A state machine over the whole API of a volume, for any driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAKS = {"orphan", "chain long"}
 SETTABLE = [READ_ONLY, HIDDEN, SYSTEM, ARCHIVE]
 
 PICK = st.integers(0, 1 << 16)  # which of the things there are
-SPELL = st.integers(0, 3)
+SPELL = st.integers(0, 4)
 # Offsets and lengths around sectors and clusters: (clusters, bytes more or less).
 PLACE = st.tuples(st.integers(0, 5), st.sampled_from([0, 0, 1, -1, 100, 511, 512]))
 
@@ -89,9 +89,8 @@ class VolumeMachine(RuleBasedStateMachine):
     def mount(self, policy: dict[str, Any], sync: str, utc_offset: int) -> None:
         """Opens the volume."""
         assert self.device is not None
-        self.vol = px.open(
-            self.device, "r+", policy=policy, sync=sync, env=self.env, utc_offset=utc_offset
-        )
+        options = self.driver.open_options(utc_offset)
+        self.vol = px.open(self.device, "r+", policy=policy, sync=sync, env=self.env, **options)
         assert self.vol.was_dirty == self.was_marked
         assert self.vol.label == self.label
 
@@ -139,7 +138,7 @@ class VolumeMachine(RuleBasedStateMachine):
     def check_device(self) -> None:
         """The tree on the device is the model's, and no rule of the format is broken."""
         raw = self.raw()
-        forgiven = {"dirty", "percent"} if self.was_marked else set()
+        forgiven = set(self.driver.unclean) if self.was_marked else set()
         if self.may_leak:
             forgiven |= LEAKS
         wrong = [str(v) for v in raw.violations if v.kind not in forgiven]
@@ -155,9 +154,11 @@ class VolumeMachine(RuleBasedStateMachine):
                 assert found.size == len(node.data), path
                 assert found.data == node.data, path
             assert found.modified == self.rounded(node.modified), path
-            assert found.created == self.rounded(node.created), path
+            assert found.created == self.rounded_creation(node.created), path
             assert found.accessed == self.rounded_access(node.accessed), path
             assert found.attributes == node.attributes, path
+            if self.driver.second_names:
+                assert found.short == node.alias, path
         self.ask_peer()
 
     def ask_peer(self) -> None:
@@ -166,12 +167,16 @@ class VolumeMachine(RuleBasedStateMachine):
         image = self.device.pread(self.device.size, 0)
         if self.may_leak or hashlib.sha256(image).digest()[0] % 8:
             return
-        wrong = self.driver.fsck(image, self.geometry)
+        wrong = self.driver.fsck(image, {**self.geometry, "label": self.label})
         assert wrong is None, wrong
 
     def rounded(self, ns: int) -> int:
-        """A time of creation or change, as the format can hold it."""
-        return ns - ns % self.driver.time_step
+        """A time of change, as the format can hold it."""
+        return ns - ns % self.driver.modified_step
+
+    def rounded_creation(self, ns: int) -> int:
+        """A time of creation, as the format can hold it."""
+        return ns - ns % self.driver.created_step
 
     def rounded_access(self, ns: int) -> int:
         """A time of access, as the format can hold it."""
@@ -181,7 +186,7 @@ class VolumeMachine(RuleBasedStateMachine):
         """stat() of a node."""
         assert found.is_dir == node.is_dir
         assert found.st_atime_ns == self.rounded_access(node.accessed)
-        assert found.st_birthtime_ns == self.rounded(node.created)
+        assert found.st_birthtime_ns == self.rounded_creation(node.created)
         assert found.st_mtime_ns == self.rounded(node.modified)
         bits = found.read_only * READ_ONLY + found.hidden * HIDDEN + found.system * SYSTEM
         bits += found.archive * ARCHIVE + found.is_dir * DIRECTORY
@@ -189,6 +194,7 @@ class VolumeMachine(RuleBasedStateMachine):
         if not node.is_dir:
             assert found.st_size == len(node.data)
             assert found.valid_size <= found.st_size <= found.allocated
+            assert self.driver.has_valid_size or found.valid_size == found.st_size
 
     def check_directory(self, directory: Node) -> None:
         """The listing of a directory, and nothing else is found in it."""
@@ -217,11 +223,14 @@ class VolumeMachine(RuleBasedStateMachine):
         """How many hold ``n`` bytes."""
         return -(-n // self.cluster)
 
-    def attempt(self, call: Callable[[], Any], due: int, need: int, grown: int = 0) -> bool:
+    def attempt(
+        self, call: Callable[[], Any], due: int, need: int, grown: int = 0, root: int = 0
+    ) -> bool:
         """Calls; the error must be ``due`` (0: none), or ENOSPC with fewer than ``need`` free.
 
         Whether it was done. A call for which there was no room must have changed nothing,
-        but for ``grown`` clusters that a directory may have taken.
+        but for ``grown`` clusters that a directory may have taken. ``root``: entries that the
+        root directory needs for it, if any.
         """
         assert self.vol is not None
         free = self.vol.usage().free_clusters
@@ -229,7 +238,7 @@ class VolumeMachine(RuleBasedStateMachine):
             self.result = call()
         except OSError as error:
             if error.errno == errno.ENOSPC and due == 0:
-                assert free < need, f"ENOSPC with {free} clusters free for {need}"
+                assert free < need or self.crowded(root), f"ENOSPC with {free} free for {need}"
                 assert free - grown <= self.vol.usage().free_clusters <= free
                 return False
             if error.errno != due:
@@ -237,6 +246,36 @@ class VolumeMachine(RuleBasedStateMachine):
             return False
         assert due == 0, f"should have failed with {errno.errorcode[due]}"
         return True
+
+    def crowded(self, entries: int) -> bool:
+        """Whether the root directory can't grow and has no room for so many."""
+        if not entries:
+            return False
+        room = self.driver.root_room(*self.seen())
+        return room is not None and room < entries
+
+    def seen(self) -> tuple[Any, bytes]:
+        """All as the caches of the volume see it, by force; and its bytes."""
+        assert self.vol is not None
+        assert self.device is not None
+        image = self.vol.read_raw(self.vol.size, 0)
+        return self.driver.read(image, contents=False), image
+
+    def root_need(self, directory: Node, name: str) -> int:
+        """Entries of the root directory that a name takes, 0 where it is in another one."""
+        return self.driver.entries(name) if directory is self.model.root else 0
+
+    def learn(self, *nodes: Node) -> None:
+        """What the second names of new entries are; they must be nobody else's."""
+        if not self.driver.second_names or not nodes:
+            return
+        raw, _ = self.seen()
+        for node in nodes:
+            node.alias = raw.tree[node.path].short
+            assert node.parent is not None
+            for other in node.parent.children.values():
+                names = {self.model.fold(n) for n in (other.name, other.alias or other.name)}
+                assert other is node or self.model.fold(node.alias) not in names, node.alias
 
     def pick(self, choices: list[Any], which: int) -> Any:
         """One of them."""
@@ -249,6 +288,8 @@ class VolumeMachine(RuleBasedStateMachine):
             swapped = path.swapcase()
             if len(swapped) == len(path) and self.model.fold(swapped) == self.model.fold(path):
                 return swapped
+        if how == 4 and node.alias is not None:
+            return path.rpartition("/")[0] + "/" + node.alias
         if how == 2:
             return path.replace("/", "//./") if path != "/" else "//."
         if how == 3:
@@ -294,8 +335,10 @@ class VolumeMachine(RuleBasedStateMachine):
             lambda: vol.touch(path, exist_ok=False),
         ]
         need = self.driver.growth + (way == 0)
-        if self.attempt(calls[way], due, need):
-            self.recent.append(self.model.add(directory, text, way == 0, self.now))
+        if self.attempt(calls[way], due, need, root=self.root_need(directory, text)):
+            made = self.model.add(directory, text, way == 0, self.now)
+            self.learn(made)
+            self.recent.append(made)
         self.recent.append(directory)
 
     @rule(which=PICK, how=SPELL, as_directory=st.booleans())
@@ -337,9 +380,11 @@ class VolumeMachine(RuleBasedStateMachine):
             due = errno.EBUSY
         else:
             due = self.model.rename_error(node, directory, text)
-        if self.attempt(lambda: vol.rename(old, new), due, self.driver.growth):
+        root = self.root_need(directory, text)
+        if self.attempt(lambda: vol.rename(old, new), due, self.driver.growth, root=root):
             before = node.parent
             self.model.rename(node, directory, text, self.now)
+            self.learn(node)
             self.recent += [before, directory]
         self.recent.append(node)
 
@@ -353,20 +398,19 @@ class VolumeMachine(RuleBasedStateMachine):
         if names.draw(st.booleans()):
             wanted.insert(names.draw(st.integers(0, count)), names.draw(self.driver.names))
         fresh: list[str] = []
-        taken = set(directory.children)
+        taken: set[tuple[int, ...]] = set()
         for name in wanted:
-            if self.model.fold(name) in taken:
+            if self.model.fold(name) in taken or self.model.child(directory, name):
                 break
             taken.add(self.model.fold(name))
             fresh.append(name)
         done = self.many(
             lambda: vol.create_many(directory.path, wanted),
             errno.EEXIST if len(fresh) < len(wanted) else 0,
-            len(wanted),
+            [self.root_need(directory, name) for name in wanted],
         )
         assert done <= len(fresh)
-        for name in wanted[:done]:
-            self.model.add(directory, name, False, self.now)
+        self.learn(*[self.model.add(directory, n, False, self.now) for n in wanted[:done]])
         self.recent.append(directory)
 
     @rule(where=PICK, which=PICK, count=st.integers(1, 40))
@@ -385,25 +429,28 @@ class VolumeMachine(RuleBasedStateMachine):
         elif which % 5 == 0 and self.model.child(directory, "not there") is None:
             wanted.append("not there")
             due = errno.ENOENT
-        done = self.many(lambda: vol.remove_many(directory.path, wanted), due, len(wanted))
+        call = lambda: vol.remove_many(directory.path, wanted)  # noqa: E731
+        done = self.many(call, due, [0] * len(wanted))
         assert done == good
         for node in chosen[:done]:
             self.model.drop(node, self.now)
         self.recent.append(directory)
 
-    def many(self, call: Callable[[], int], due: int, count: int) -> int:
-        """How many of a row of names went well."""
+    def many(self, call: Callable[[], int], due: int, root: list[int]) -> int:
+        """How many of a row of names went well, each of which takes entries of the root."""
         assert self.vol is not None
         try:
             done = call()
         except OSError as error:
+            done = int(error.done)  # type: ignore[attr-defined]
             if error.errno == errno.ENOSPC:
-                assert self.vol.usage().free_clusters < self.driver.growth
+                few = self.vol.usage().free_clusters < self.driver.growth
+                assert few or self.crowded(root[done])
             elif error.errno != due:
                 raise
-            return int(error.done)  # type: ignore[attr-defined]
+            return done
         assert due == 0
-        assert done == count
+        assert done == len(root)
         return done
 
     # ---- open files ----
@@ -558,11 +605,14 @@ class VolumeMachine(RuleBasedStateMachine):
         if free < self.clusters(len(data)) + self.driver.growth or (node and node.reserved):
             return  # whether it fits is what `write` tries
         path = self.place(directory, text, 0)
+        if node is None and self.crowded(self.root_need(directory, text)):
+            return
         with self.vol.open(path, "wb") as stream:
             for i in range(0, len(data), 1000):
                 stream.write(data[i : i + 1000])
         if node is None:
             node = self.model.add(directory, text, False, self.now)
+            self.learn(node)
         node.data[:] = data
         node.wrote(self.now)
         assert self.vol.read_bytes(path) == data
@@ -580,11 +630,13 @@ class VolumeMachine(RuleBasedStateMachine):
         node = self.pick(files, which)
         need = self.clusters(len(node.data)) + self.driver.growth
         path = self.place(directory, text, 0)
-        if self.attempt(lambda: vol.copy(node.path, path), 0, need, self.driver.growth):
+        root, grown = self.root_need(directory, text), self.driver.growth
+        if self.attempt(lambda: vol.copy(node.path, path), 0, need, grown, root):
             made = self.model.add(directory, text, False, self.now)
             made.data[:] = node.data
             made.attributes = node.attributes
-            made.created = self.rounded(node.created)
+            self.learn(made)
+            made.created = self.rounded_creation(node.created)
             made.modified, made.accessed = node.modified, self.rounded_access(node.accessed)
             made.modified = self.rounded(made.modified)
             self.recent.append(made)
@@ -679,16 +731,11 @@ class VolumeMachine(RuleBasedStateMachine):
             found = self.vol.stat(node.path)
             assert node.is_dir or found.st_size == len(node.data)
             used += self.clusters(found.st_size)
-        used += self.clusters(self.vol.stat("/").st_size)
+        if self.driver.root_in_heap:
+            used += self.clusters(self.vol.stat("/").st_size)
         usage = self.vol.usage()
-        system = self.system_clusters()
+        system = self.driver.system(usage.clusters, self.cluster, self.geometry)
         assert usage.clusters - usage.free_clusters == used + system
-
-    def system_clusters(self) -> int:
-        """Clusters of the bitmaps and the up-case table."""
-        assert self.vol is not None
-        bitmap = self.clusters(-(-self.vol.usage().clusters // 8))
-        return bitmap * self.geometry["fats"] + self.clusters(5836)
 
     # ---- the whole ----
 
@@ -710,16 +757,16 @@ class VolumeMachine(RuleBasedStateMachine):
         assert self.vol is not None
         self.vol.set_sync(mode)
 
-    @rule(text=st.sampled_from(["", "A", "LABEL 12345", "ÄÖÜß", "😀"]))
-    def set_label(self, text: str) -> None:
+    @rule(labels=st.data())
+    def set_label(self, labels: st.DataObject) -> None:
         """The label is in the root directory."""
         assert self.vol is not None
-        vol = self.vol
+        vol, text = self.vol, labels.draw(self.driver.labels)
 
         def change() -> None:
             vol.label = text
 
-        if self.attempt(change, 0, self.driver.growth):
+        if self.attempt(change, 0, self.driver.growth, root=1):
             self.label = text
         assert vol.label == self.label
 
@@ -729,7 +776,7 @@ class VolumeMachine(RuleBasedStateMachine):
         assert self.vol is not None
         self.vol.sync()
         raw = self.raw()
-        forgiven = {"dirty", "percent"} | LEAKS
+        forgiven = self.driver.unclean | LEAKS
         wrong = [str(v) for v in raw.violations if v.kind not in forgiven]
         assert wrong == [], wrong
         for node in self.model.files():
@@ -741,11 +788,11 @@ class VolumeMachine(RuleBasedStateMachine):
         assert self.vol is not None
         assert self.vol.trim(n) <= self.vol.usage().free
 
-    @rule(policy=policies(), sync=SYNC_MODES, offset=st.sampled_from([0, 60, -570, 345, -720]))
-    def remount(self, policy: dict[str, Any], sync: str, offset: int) -> None:
+    @rule(policy=policies(), sync=SYNC_MODES, east=st.integers(0, 100))
+    def remount(self, policy: dict[str, Any], sync: str, east: int) -> None:
         """Closes with all that is open, compares, opens again."""
         self.close_volume()
-        self.mount(policy, sync, offset)
+        self.mount(policy, sync, self.pick(list(self.driver.offsets), east))
 
     @rule(policy=policies(), sync=SYNC_MODES)
     def lose_power_after_sync(self, policy: dict[str, Any], sync: str) -> None:
@@ -766,7 +813,7 @@ class VolumeMachine(RuleBasedStateMachine):
         self.check_device()
         self.mount(policy, sync, 0)
 
-    @precondition(lambda self: self.geometry["size"] <= 2 << 20)
+    @precondition(lambda self: self.geometry["size"] <= 3 << 20)
     @rule(name=st.data(), less=st.integers(0, 3))
     def fill(self, name: st.DataObject, less: int) -> None:
         """One file takes all that is free, or almost."""
@@ -775,8 +822,11 @@ class VolumeMachine(RuleBasedStateMachine):
         node = self.model.child(self.model.root, text)
         if node is not None or vol.usage().free_clusters < self.driver.growth:
             return
+        if self.crowded(self.root_need(self.model.root, text)):
+            return
         with vol.open("/" + text, "xb"):
             node = self.model.add(self.model.root, text, False, self.now)
+        self.learn(node)
         n = max(0, vol.usage().free_clusters - less) * self.cluster
         assert not self.attempt(
             lambda: vol.truncate(node.path, n + (less + 1) * self.cluster),

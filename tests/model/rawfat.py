@@ -287,11 +287,14 @@ class _Reader:
         n = volume.clusters + 2
         size = -(-n * volume.bits // 8)
         raw = self.image[volume.fat_at[self.active] :][:size]
-        volume.fat = self._entries(raw, n)
+        volume.fat = active = self._entries(raw, n)
         if volume.bits != 32 or self.mirrored:
             for i, at in enumerate(volume.fat_at):
-                if self._entries(self.image[at : at + size], n) != volume.fat:
+                copy = self._entries(self.image[at : at + size], n)
+                if copy[:1] + copy[2:] != active[:1] + active[2:]:
                     self.bad("fat copies", f"FAT {i}", "differs from the active one")
+                elif copy[1] != active[1]:
+                    self.bad("mark copies", f"FAT {i}", "has other marks than the active one")
         ones = (1 << min(volume.bits, 28)) - 1
         if volume.fat[0] != (ones & ~0xFF | volume.media):
             self.bad("fat head", "FAT[0]", hex(volume.fat[0]))
@@ -322,7 +325,7 @@ class _Reader:
         """All clusters of a chain, each noted as owned."""
         found: list[int] = []
         seen: set[int] = set()
-        at = first
+        at, crossed = first, False
         while True:
             if not self.is_cluster(at):
                 detail = f"{at:#x} after {len(found)} clusters"
@@ -332,9 +335,9 @@ class _Reader:
                 self.bad("loop", path, f"cluster {at} comes again")
                 return found
             other = self.owner.setdefault(at, path)
-            if other != path:
+            if other != path and not crossed:
                 self.bad("cross link", path, f"cluster {at} is of {other}, too")
-                return found
+                crossed = True
             seen.add(at)
             found.append(at)
             at = self.volume.fat[at]
@@ -398,6 +401,8 @@ class _Reader:
                 self.bad("after end", where, raw[:11].hex())
                 continue
             if raw[11] & 0x3F == LONG:
+                if raw[0] & 0x40:  # another name begins
+                    self._nobody(pending, where)
                 pending.append((i, raw))
                 continue
             if raw[:11] in (DOT, DOTDOT):

@@ -20,6 +20,7 @@ class Node:
         self.data = bytearray()
         self.created = self.modified = self.accessed = now
         self.attributes = DIRECTORY if is_dir else ARCHIVE
+        self.alias: str | None = None  # a second name that it answers to
         self.handles = 0
         self.unlinked = False
         self.reserved = False  # clusters may lie beyond the size
@@ -78,8 +79,13 @@ class Model:
         return [self.root, *(n for n in self.root.below() if n.is_dir)]
 
     def child(self, directory: Node, name: str) -> Node | None:
-        """What has that name there, however it is spelled."""
-        return directory.children.get(self.fold(name))
+        """What has that name there, however it is spelled, as first or second name."""
+        key = self.fold(name)
+        node = directory.children.get(key)
+        if node is None:
+            others = (c for c in directory.children.values() if c.alias is not None)
+            node = next((c for c in others if self.fold(c.alias or "") == key), None)
+        return node
 
     def add(self, directory: Node, name: str, is_dir: bool, now: int) -> Node:
         """A new entry; the name must be free."""

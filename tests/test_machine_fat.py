@@ -1,0 +1,90 @@
+"""The whole API on FAT12, FAT16 and FAT32 volumes against a volume made of dicts.
+
+The machine is exFAT's: what it knows of FAT is in model/drivers.py. Every run ends with close(),
+and the image is then read by an independent reader of bytes, and now and then judged by fsck.fat.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import require_tool
+from model.drivers import FAT12, FAT16, FAT32, FAT_DRIVERS, Driver
+from model.machine import VolumeMachine
+from model.profiles import machine_settings
+
+import pyexfat as px
+
+
+class FatMachine(VolumeMachine):
+    """The machine with one of FAT's drivers."""
+
+    def __init__(self) -> None:
+        """Needs fsck.fat."""
+        require_tool("fsck.fat")
+        super().__init__()
+
+
+class Fat12Machine(FatMachine):
+    """Roots of fixed size, entries of 12 bits."""
+
+    driver = FAT12
+
+
+class Fat16Machine(FatMachine):
+    """Roots of fixed size, and a dirty mark in the FAT as well."""
+
+    driver = FAT16
+
+
+class Fat32Machine(FatMachine):
+    """Roots that grow, FSInfo, a backup boot sector."""
+
+    driver = FAT32
+
+
+TestFat12 = Fat12Machine.TestCase
+TestFat16 = Fat16Machine.TestCase
+TestFat32 = Fat32Machine.TestCase
+TestFat12.settings = TestFat16.settings = TestFat32.settings = machine_settings(30, 40)
+
+
+# ---- found by the machines ----
+
+
+@pytest.mark.parametrize("how", ["lazy", "sync"])
+@pytest.mark.parametrize("driver", [FAT12, FAT16], ids=str)
+def test_room_in_a_full_root_is_found_after_its_list_has_gone(driver: Driver, how: Any) -> None:
+    """64 entries: 60 of 20 names, of which the middle goes; the end has no room for the new one."""
+    size, options = driver.small()
+    with px.Device.memory(size) as device:
+        options["fat"] = {"root_entries": 64}
+        with px.format(device, driver.name, sync=how, **options) as vol:
+            names = [f"many {i:03} xxxxxxxxxxxxxxx" for i in range(20)]
+            vol.create_many("/", names)
+            vol.remove_many("/", names[3:8])
+            vol.shrink(1)
+            vol.touch("/" + "n" * 60)  # 6 entries where 15 are free
+            assert len(vol.listdir("/")) == 16
+        assert driver.read(device.pread(size, 0)).violations == []
+
+
+@pytest.mark.parametrize("driver", FAT_DRIVERS, ids=str)
+def test_space_set_aside_for_an_empty_file_leaves_nothing(driver: Driver) -> None:
+    """Its entry is written meanwhile, and must not name clusters that go back."""
+    size, options = driver.small()
+    with px.Device.memory(size) as device:
+        with px.format(device, driver.name, **options) as vol:
+            free = vol.usage().free
+            vol.touch("/a")
+            handle = vol.open_file("/a", 2)
+            handle.allocate(0, 3000, True)
+            vol.utime("/a", ns=(0, 10**18))
+            vol.sync()
+            handle.close()
+            vol.sync()
+            assert vol.usage().free == free
+        raw = driver.read(device.pread(size, 0))
+        assert raw.violations == []
+        assert raw.tree["/a"].first_cluster == 0
