@@ -94,6 +94,9 @@ static int want_clusters(struct clusters_node *n, uint64_t clusters)
             return rc;
         }
     }
+    if (n->size == 0 && n->chain.first != 0 && n->reserved == 0) {
+        volume_node_mark_dirty(&n->base); /* its entry names clusters that may soon go back */
+    }
     if (clusters <= n->chain.count) {
         return 0;
     }
