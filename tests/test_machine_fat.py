@@ -88,3 +88,27 @@ def test_space_set_aside_for_an_empty_file_leaves_nothing(driver: Driver) -> Non
         raw = driver.read(device.pread(size, 0))
         assert raw.violations == []
         assert raw.tree["/a"].first_cluster == 0
+
+
+@pytest.mark.parametrize("way", ["set aside", "too much"])
+def test_empty_file_of_others_that_has_a_cluster(way: str) -> None:
+    """Other systems leave such; when its cluster goes back its entry has none."""
+    size, options = FAT12.small()
+    with px.Device.memory(size) as device:
+        with px.format(device, "fat12", **options) as vol:
+            vol.write_bytes("/a", b"x" * 100)
+        image = bytearray(device.pread(size, 0))
+    at = FAT12.read(image).tree["/a"].offset
+    image[at + 28 : at + 32] = bytes(4)
+    assert FAT12.read(image).kinds() == {"chain long"}
+    with px.open(image, "r+", tz="utc") as vol:
+        handle = vol.open_file("/a", 2)
+        if way == "set aside":
+            handle.allocate(0, 3000, True)
+        else:
+            vol.touch("/fill")
+            vol.truncate("/fill", vol.usage().free - 512)
+            with pytest.raises(OSError, match="No space left"):
+                handle.resize(3000)
+        handle.close()
+    assert FAT12.read(image).kinds() <= {"chain long"}

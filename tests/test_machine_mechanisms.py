@@ -59,7 +59,8 @@ TestMechanismsFat12 = Fat12Mechanisms.TestCase
 TestMechanismsFat16 = Fat16Mechanisms.TestCase
 TestMechanismsFat32 = Fat32Mechanisms.TestCase
 TestMechanismsFat32WithoutFaults = Fat32MechanismsWithoutFaults.TestCase
-TestMechanismsFat12.settings = TestMechanismsFat16.settings = machine_settings(12, 40)
+TestMechanismsFat12.settings = machine_settings(12, 40)
+TestMechanismsFat16.settings = machine_settings(4, 40)
 TestMechanismsFat32.settings = machine_settings(12, 40)
 TestMechanismsFat32WithoutFaults.settings = machine_settings(12, 40)
 
