@@ -18,6 +18,7 @@ struct clusters;
 struct clusters_node;
 
 enum { CLUSTERS_ENTRY_SIZE = 32, CLUSTERS_ENTRY_SHIFT = 5, CLUSTERS_FIRST = 2 };
+enum { CLUSTERS_SUMMARY_SHIFT = 15 }; /* log2 of the clusters in a part of block_free */
 /* What ops->next says of the end of a chain, and of a bad cluster; anything else outside the heap
  * is damage. */
 #define CLUSTERS_END UINT32_MAX
@@ -107,6 +108,11 @@ static inline uint64_t clusters_offset(const struct clusters *h, uint32_t c)
 static inline uint64_t clusters_for(const struct clusters *h, uint64_t bytes)
 {
     return (bytes >> h->shift) + ((bytes & (h->size - 1)) != 0);
+}
+/* How many summaries block_free has. */
+static inline uint32_t clusters_summaries(const struct clusters *h)
+{
+    return (h->count >> CLUSTERS_SUMMARY_SHIFT) + 1;
 }
 void clusters_free(struct clusters *h); /* the memory of what is above */
 size_t clusters_memory_held(const struct clusters *h);
@@ -233,7 +239,12 @@ uint64_t clusters_node_key(uint64_t entry_offset);
 int clusters_node_get(struct clusters_node *dir, uint32_t index,
                       int (*load)(const void *set, struct clusters_node *n), const void *set,
                       struct clusters_node **out);
-void clusters_stamp_all(struct clusters_node *n);   /* created, modified, accessed: now */
+void clusters_stamp_all(struct clusters_node *n); /* created, modified, accessed: now */
+/* A file or directory has its set at index in dir now. */
+int clusters_node_moved(struct clusters_node *n, struct clusters_node *dir, uint32_t index,
+                        uint32_t entries);
+/* What must hold before a rename replaces it: empty, and its clusters are its own. */
+int clusters_check_replaced(struct volume_node *replaced);
 void clusters_touch_dir(struct clusters_node *dir); /* modified now; written with the next sync */
 int clusters_setattr(struct volume_node *node, const struct volume_setattr *how);
 int clusters_stat(struct volume_node *node, struct volume_stat *out);
@@ -258,6 +269,8 @@ int clusters_dir_entries(struct clusters_node *dir, uint32_t *entries);
 /* Byte offset of entry `index`, and how many entries follow it in one piece; -ERANGE past the end.
  */
 int clusters_dir_find(struct clusters_node *dir, uint32_t index, uint64_t *offset, uint32_t *piece);
+/* The same byte offset for reports; 0 when it can't be found. */
+uint64_t clusters_dir_offset(struct clusters_node *dir, uint32_t index);
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out);
 int clusters_dir_write(struct clusters_node *dir, uint32_t index, uint32_t count, const uint8_t *in,
                        enum cache_tier tier);
@@ -326,6 +339,11 @@ void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t cou
 /* The set with these name hashes is in place, or was erased: slot, hint and tables follow. */
 void clusters_set_written(struct clusters_node *dir, const struct clusters_slot *slot,
                           uint32_t need, const uint64_t *hashes, unsigned n);
+/* A set that stays in its place has other names. */
+void clusters_set_renamed(struct clusters_node *dir, uint32_t index, const uint64_t *old,
+                          unsigned old_n, const uint64_t *hashes, unsigned n);
+/* An erased set was put back: tables, holes and hint may be wrong. */
+void clusters_set_restored(struct clusters_node *dir);
 void clusters_set_erased(struct clusters_node *dir, uint32_t index, uint32_t count,
                          const uint64_t *hashes, unsigned n);
 

@@ -58,6 +58,13 @@ int clusters_dir_find(struct clusters_node *dir, uint32_t index, uint64_t *offse
     return 0;
 }
 
+uint64_t clusters_dir_offset(struct clusters_node *dir, uint32_t index)
+{
+    uint64_t offset;
+    uint32_t piece;
+    return clusters_dir_find(dir, index, &offset, &piece) < 0 ? 0 : offset;
+}
+
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out)
 {
     while (count > 0) {

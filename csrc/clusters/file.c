@@ -13,9 +13,8 @@ static int too_short(struct clusters_node *n)
 {
     struct clusters *h = clusters_of(n->base.volume);
     uint64_t offset = 0; /* of its entry set; a file that was unlinked has none */
-    uint32_t piece;
     if (n->base.parent && !n->base.unlinked) {
-        (void)clusters_dir_find(clusters_node_of(n->base.parent), n->index, &offset, &piece);
+        offset = clusters_dir_offset(clusters_node_of(n->base.parent), n->index);
     }
     return base_damage(h->volume->error, clusters_owner(n), offset, "DataLength", n->size,
                        (uint64_t)n->chain.count << h->shift,

@@ -89,9 +89,7 @@ static int check_loop(const struct clusters_node *n, const struct clusters_node 
     for (const struct volume_node *up = &dir->base; n->chain.first != 0 && up; up = up->parent) {
         const struct clusters_node *above = (const struct clusters_node *)up;
         if (above->chain.first == n->chain.first) {
-            uint64_t offset = 0;
-            uint32_t piece;
-            (void)clusters_dir_find((struct clusters_node *)dir, n->index, &offset, &piece);
+            uint64_t offset = clusters_dir_offset((struct clusters_node *)dir, n->index);
             return base_damage(n->base.volume->error, "directory", offset, "FirstCluster",
                                n->chain.first, 0, "a directory that contains itself");
         }
@@ -133,6 +131,30 @@ int clusters_node_get(struct clusters_node *dir, uint32_t index,
     }
     *out = n;
     return 0;
+}
+
+int clusters_node_moved(struct clusters_node *n, struct clusters_node *dir, uint32_t index,
+                        uint32_t entries)
+{
+    uint64_t offset;
+    uint32_t piece;
+    int rc = clusters_dir_find(dir, index, &offset, &piece);
+    if (rc < 0) {
+        return rc;
+    }
+    n->index = index;
+    n->entries = entries;
+    volume_node_set_parent(&n->base, &dir->base);
+    return volume_node_rekey(&n->base, clusters_node_key(offset));
+}
+
+int clusters_check_replaced(struct volume_node *replaced)
+{
+    struct clusters_node *gone = clusters_node_of(replaced);
+    int rc = replaced->kind == VOLUME_DIRECTORY ? clusters_dir_check_empty(gone) : 0;
+    return rc < 0 ? rc
+                  : clusters_chain_check_used(clusters_of(replaced->volume), &gone->chain, 0,
+                                              clusters_owner(gone));
 }
 
 int clusters_setattr(struct volume_node *node, const struct volume_setattr *how)

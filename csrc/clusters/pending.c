@@ -186,7 +186,7 @@ size_t clusters_memory_held(const struct clusters *h)
 {
     size_t held = h->pending_cap * sizeof *h->pending + h->cuts_cap * sizeof *h->cuts +
                   h->pins_cap * sizeof *h->pins;
-    return held + (h->block_free ? ((h->count >> 15) + 1) * sizeof *h->block_free : 0);
+    return held + (h->block_free ? clusters_summaries(h) * sizeof *h->block_free : 0);
 }
 
 void clusters_free(struct clusters *h)

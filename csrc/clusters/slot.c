@@ -62,9 +62,7 @@ static int verify(struct clusters_node *dir, const struct clusters_slot *slot, u
     int rc = clusters_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
     while (rc >= 0 && w.index < last && (rc = clusters_walk_next(&w, &entry)) > 0) {
         if (entry[0] != 0 && ops->entry(entry) != CLUSTERS_ENTRY_FREE) {
-            uint64_t offset = 0;
-            uint32_t piece;
-            (void)clusters_dir_find(dir, w.index - 1, &offset, &piece);
+            uint64_t offset = clusters_dir_offset(dir, w.index - 1);
             rc = base_damage(dir->base.volume->error, clusters_owner(dir), offset, "EntryType",
                              entry[0], 0, "an entry in use follows the end of the directory");
             dir->hint.valid = false;
@@ -244,22 +242,48 @@ void clusters_slot_freed(struct clusters_node *dir, uint32_t index, uint32_t cou
     }
 }
 
+static void enter_names(struct clusters_node *dir, uint32_t index, const uint64_t *hashes,
+                        unsigned n)
+{
+    uint32_t total = 0;
+    (void)clusters_dir_entries(dir, &total);
+    for (unsigned i = 0; i < n; i++) {
+        names_added(dir->names, hashes[i], index, total);
+    }
+}
+
+static void remove_names(struct clusters_node *dir, uint32_t index, const uint64_t *hashes,
+                         unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        names_removed(dir->names, hashes[i], index);
+    }
+}
+
 void clusters_set_written(struct clusters_node *dir, const struct clusters_slot *slot,
                           uint32_t need, const uint64_t *hashes, unsigned n)
 {
-    uint32_t total = 0;
     clusters_slot_commit(dir, slot, need);
-    (void)clusters_dir_entries(dir, &total);
-    for (unsigned i = 0; i < n; i++) {
-        names_added(dir->names, hashes[i], clusters_slot_at(slot), total);
-    }
+    enter_names(dir, clusters_slot_at(slot), hashes, n);
+}
+
+void clusters_set_renamed(struct clusters_node *dir, uint32_t index, const uint64_t *old,
+                          unsigned old_n, const uint64_t *hashes, unsigned n)
+{
+    remove_names(dir, index, old, old_n);
+    enter_names(dir, index, hashes, n);
+}
+
+void clusters_set_restored(struct clusters_node *dir)
+{
+    names_uncertain(dir->names);
+    names_holes_drop(dir->names);
+    dir->hint.valid = false;
 }
 
 void clusters_set_erased(struct clusters_node *dir, uint32_t index, uint32_t count,
                          const uint64_t *hashes, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++) {
-        names_removed(dir->names, hashes[i], index);
-    }
+    remove_names(dir, index, hashes, n);
     clusters_slot_freed(dir, index, count);
 }

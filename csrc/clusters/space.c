@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUMMARY_SHIFT = 15 };
-#define SUMMARY_BITS (1u << SUMMARY_SHIFT)
+#define SUMMARY_BITS (1u << CLUSTERS_SUMMARY_SHIFT)
 #define SUMMARY_UNKNOWN UINT32_MAX
 /* A search for a long piece settles for the longest seen after looking at this many bits. */
 #define SEARCH_BITS (16u << 20)
@@ -68,7 +67,7 @@ static int find_next(struct clusters *h, uint32_t bit, uint32_t end, bool used, 
 {
     unsigned parts = 0;
     while (bit < end) {
-        uint32_t *summary = h->block_free ? &h->block_free[bit >> SUMMARY_SHIFT] : NULL;
+        uint32_t *summary = h->block_free ? &h->block_free[bit >> CLUSTERS_SUMMARY_SHIFT] : NULL;
         if (!used && summary && *summary == 0) {
             bit = (bit | (SUMMARY_BITS - 1)) + 1;
             if (bit == 0) {
@@ -140,7 +139,7 @@ uint32_t clusters_fill_bits(uint8_t *p, uint32_t bit, uint32_t n, bool used)
 static void adjust_summary(struct clusters *h, uint32_t bit, uint32_t n, bool used)
 {
     while (h->block_free && n > 0) {
-        uint32_t *summary = &h->block_free[bit >> SUMMARY_SHIFT];
+        uint32_t *summary = &h->block_free[bit >> CLUSTERS_SUMMARY_SHIFT];
         uint32_t here = (uint32_t)base_min(n, SUMMARY_BITS - (bit & (SUMMARY_BITS - 1)));
         if (*summary != SUMMARY_UNKNOWN) {
             uint32_t left = *summary > here ? *summary - here : 0;
@@ -181,7 +180,7 @@ int clusters_check_used(struct clusters *h, uint32_t first, uint32_t count)
 
 static void make_summary(struct clusters *h)
 {
-    uint32_t blocks = (h->count >> SUMMARY_SHIFT) + 1;
+    uint32_t blocks = clusters_summaries(h);
     if (h->block_free || blocks < 4) {
         return;
     }

@@ -20,7 +20,7 @@ struct found {
 static int see_root_entry(struct exfat *x, struct clusters_node *root, uint32_t index,
                           const uint8_t *e, struct found *f)
 {
-    uint64_t offset = 0;
+    uint64_t offset;
     uint32_t piece;
     switch (e[0]) {
     case EXFAT_TYPE_BITMAP: {
@@ -62,7 +62,7 @@ static int see_root_entry(struct exfat *x, struct clusters_node *root, uint32_t 
             return 0;
         }
         /* An unrecognised critical primary entry: the volume must not be mounted [8.2]. */
-        (void)clusters_dir_find(root, index, &offset, &piece);
+        offset = clusters_dir_offset(root, index);
         (void)base_unsupported(x->heap.volume->error, "critical directory entry",
                                "the root directory has a critical entry of an unknown type");
         x->heap.volume->error->offset = offset;

@@ -25,13 +25,6 @@ int exfat_lookup(struct volume_node *dir, const char *s, size_t n, struct volume
     return rc;
 }
 
-static uint32_t dir_entries_or_zero(struct clusters_node *dir)
-{
-    uint32_t total = 0;
-    (void)clusters_dir_entries(dir, &total);
-    return total;
-}
-
 /* Whether the File entry and the Stream Extension of a set at index are in two sectors. What
  * changes in the life of a file is in these two, and a power cut may come between the sectors. */
 bool exfat_set_is_torn(struct clusters_node *dir, uint32_t index)
@@ -262,8 +255,7 @@ static int rename_in_place(struct exfat_set *old, struct exfat_set *set,
         names_uncertain(dir->names);
         exfat_set_restore(old, CACHE_ENTRY);
     } else {
-        names_removed(dir->names, old_name->hash, old->index);
-        names_added(dir->names, name->hash, old->index, dir_entries_or_zero(dir));
+        clusters_set_renamed(dir, old->index, &old_name->hash, 1, &name->hash, 1);
     }
     names_dir_unuse(dir->names);
     return rc;
@@ -277,11 +269,8 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
                          struct clusters_node *replaced)
 {
     struct clusters_slot slot;
-    struct clusters_node *from = old->dir;
     struct exfat_set gone;
     struct exfat_name its_name;
-    uint64_t offset;
-    uint32_t piece;
     int rc = 0;
     if (replaced) {
         rc = exfat_set_read(clusters_node_of(replaced->base.parent), replaced->index, &gone);
@@ -296,9 +285,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
         rc = erase_entry(replaced, &gone, &its_name, true, CACHE_REMOVAL);
         if (rc < 0) { /* the old name comes back, and its place is not free after all */
             exfat_set_restore(old, CACHE_REMOVAL);
-            names_uncertain(from->names);
-            names_holes_drop(from->names);
-            from->hint.valid = false;
+            clusters_set_restored(old->dir);
         } else {
             replaced->base.unlinked = true;
             volume_node_forget(&replaced->base);
@@ -311,13 +298,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
         return rc;
     }
     int late = rc;
-    if ((rc = clusters_dir_find(dir, set->index, &offset, &piece)) < 0) {
-        return rc;
-    }
-    n->index = set->index;
-    n->entries = set->count;
-    volume_node_set_parent(&n->base, &dir->base);
-    rc = volume_node_rekey(&n->base, clusters_node_key(offset));
+    rc = clusters_node_moved(n, dir, set->index, set->count);
     return rc < 0 ? rc : late;
 }
 
@@ -331,12 +312,8 @@ int exfat_rename(struct volume_node *node, struct volume_node *to, const char *s
     bool other = replaced && replaced != node;
     struct clusters_node *from = clusters_node_of(node->parent);
     int rc = exfat_name_parse(x, s, length, true, &name);
-    if (rc == 0 && other && replaced->kind == VOLUME_DIRECTORY) {
-        rc = clusters_dir_check_empty(clusters_node_of(replaced));
-    }
     if (rc == 0 && other) {
-        struct clusters_node *gone = clusters_node_of(replaced);
-        rc = clusters_chain_check_used(&x->heap, &gone->chain, 0, clusters_owner(gone));
+        rc = clusters_check_replaced(replaced);
     }
     if (rc < 0 || (rc = exfat_set_read(clusters_node_of(node->parent), n->index, &old)) < 0 ||
         (rc = exfat_set_validate(x, &old, &old_name)) < 0 ||
@@ -405,15 +382,6 @@ static int list_one(struct clusters_node *dir, const struct exfat_set *set,
     return volume_list_add(list, &st, text, (size_t)n);
 }
 
-/* Damage of one set is remembered, and the others are listed all the same. */
-static void note_damage(struct volume *v, struct volume_list *list)
-{
-    if (list->damaged++ == 0) {
-        list->damage = *v->error;
-    }
-    base_error_clear(v->error);
-}
-
 /* The entry at `index` begins something: 0 and *next after it, 1 at the end of the directory. */
 static int list_step(struct clusters_node *dir, uint32_t index, struct volume_list *list,
                      uint32_t *next)
@@ -432,12 +400,10 @@ static int list_step(struct clusters_node *dir, uint32_t index, struct volume_li
         bool critical_primary = (entry[0] & EXFAT_TYPE_IN_USE) &&
                                 !(entry[0] & (EXFAT_TYPE_SECONDARY | EXFAT_TYPE_BENIGN));
         if (critical_primary && !clusters_is_root(dir)) {
-            uint64_t offset = 0;
-            uint32_t piece;
-            (void)clusters_dir_find(dir, index, &offset, &piece);
+            uint64_t offset = clusters_dir_offset(dir, index);
             (void)base_damage(v->error, "directory", offset, "EntryType", entry[0], EXFAT_TYPE_FILE,
                               "a critical entry that does not belong here");
-            note_damage(v, list);
+            volume_list_damaged(list, v->error);
         }
         return 0;
     }
@@ -446,7 +412,7 @@ static int list_step(struct clusters_node *dir, uint32_t index, struct volume_li
         rc = exfat_set_validate(exfat_of(v), &set, &name);
     }
     if (rc == -BASE_ECORRUPT || rc == -BASE_EUNSUPPORTED) {
-        note_damage(v, list);
+        volume_list_damaged(list, v->error);
         return 0;
     }
     if (rc == 0) {

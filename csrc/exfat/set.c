@@ -21,9 +21,7 @@ static const uint8_t *cat(const struct exfat_set *set, uint32_t i)
 
 uint64_t exfat_set_offset(const struct exfat_set *set)
 {
-    uint64_t offset;
-    uint32_t piece;
-    return clusters_dir_find(set->dir, set->index, &offset, &piece) < 0 ? 0 : offset;
+    return clusters_dir_offset(set->dir, set->index);
 }
 
 static int set_damage(const struct exfat_set *set, uint32_t entry, uint32_t byte, const char *field,

@@ -76,10 +76,16 @@ static uint64_t fsinfo_offset(const struct fat *f)
     return (uint64_t)f->g.fsinfo_sector * f->g.sector_size;
 }
 
-static bool fsinfo_usable(const struct fat *f, const uint8_t *sector)
+/* 1: *sector holds a usable FSInfo; 0: there is none. */
+static int load_fsinfo(const struct fat *f, uint8_t sector[512])
 {
-    return f->g.fsinfo_sector != 0 && base_le32(sector + FAT_FSI_LEAD) == FAT_FSI_LEAD_SIGNATURE &&
-           base_le32(sector + FAT_FSI_STRUCT) == FAT_FSI_STRUCT_SIGNATURE;
+    if (f->g.fsinfo_sector == 0) {
+        return 0;
+    }
+    int rc = cache_read(f->heap.volume->cache, fsinfo_offset(f), sector, 512);
+    return rc < 0 ? rc
+                  : base_le32(sector + FAT_FSI_LEAD) == FAT_FSI_LEAD_SIGNATURE &&
+                        base_le32(sector + FAT_FSI_STRUCT) == FAT_FSI_STRUCT_SIGNATURE;
 }
 
 /* The count is believed on a clean volume and when it can be; the hint is where a search begins, no
@@ -88,10 +94,8 @@ static int read_fsinfo(struct fat *f)
 {
     struct clusters *h = &f->heap;
     uint8_t sector[512];
-    int rc = f->g.fsinfo_sector == 0
-                 ? 0
-                 : cache_read(h->volume->cache, fsinfo_offset(f), sector, sizeof sector);
-    if (rc < 0 || f->g.fsinfo_sector == 0 || !fsinfo_usable(f, sector)) {
+    int rc = load_fsinfo(f, sector);
+    if (rc <= 0) {
         return rc;
     }
     uint32_t free_count = base_le32(sector + FAT_FSI_FREE_COUNT),
@@ -199,10 +203,8 @@ static int write_fsinfo(struct fat *f)
 {
     struct clusters *h = &f->heap;
     uint8_t sector[512];
-    int rc = f->g.fsinfo_sector == 0
-                 ? 0
-                 : cache_read(h->volume->cache, fsinfo_offset(f), sector, sizeof sector);
-    if (rc < 0 || f->g.fsinfo_sector == 0 || !fsinfo_usable(f, sector)) {
+    int rc = load_fsinfo(f, sector);
+    if (rc <= 0) {
         return rc;
     }
     base_put_le32(sector + FAT_FSI_FREE_COUNT, h->free_known ? h->free_clusters : FAT_FSI_UNKNOWN);

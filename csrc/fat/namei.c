@@ -287,9 +287,7 @@ static void restore(const struct fresh *old)
 {
     struct clusters_node *dir = old->set.dir;
     (void)clusters_dir_write(dir, old->set.index, old->set.count, old->set.entry, CACHE_REMOVAL);
-    names_uncertain(dir->names);
-    names_holes_drop(dir->names);
-    dir->hint.valid = false;
+    clusters_set_restored(dir);
 }
 
 static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
@@ -297,8 +295,6 @@ static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
                           struct clusters_node *replaced)
 {
     struct clusters_slot slot;
-    uint64_t offset;
-    uint32_t piece;
     struct fresh gone;
     int rc = replaced ? read_back(replaced, &gone) : 0;
     if (rc < 0 || (rc = find_place(dir, fresh, n, &slot)) < 0 ||
@@ -323,13 +319,7 @@ static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
         return rc;
     }
     int late = replaced ? clusters_unpin(replaced) : 0;
-    if ((rc = clusters_dir_find(dir, slot.index, &offset, &piece)) < 0) {
-        return rc;
-    }
-    n->index = slot.index;
-    n->entries = fresh->set.count;
-    volume_node_set_parent(&n->base, &dir->base);
-    rc = volume_node_rekey(&n->base, clusters_node_key(offset));
+    rc = clusters_node_moved(n, dir, slot.index, fresh->set.count);
     return rc < 0 ? rc : late;
 }
 
@@ -349,7 +339,6 @@ static bool may_change_in_place(const struct fat *f, const struct fat_set *set)
 static int rename_in_place(const struct fresh *old, struct fresh *fresh)
 {
     struct clusters_node *dir = old->set.dir;
-    uint32_t total = 0;
     fresh->set.dir = dir;
     fresh->set.index = old->set.index;
     names_dir_use(dir->names);
@@ -358,26 +347,11 @@ static int rename_in_place(const struct fresh *old, struct fresh *fresh)
         names_uncertain(dir->names);
         (void)clusters_dir_write(dir, old->set.index, old->set.count, old->set.entry, CACHE_ENTRY);
     } else {
-        (void)clusters_dir_entries(dir, &total);
-        for (unsigned i = 0; i < old->hashes; i++) {
-            names_removed(dir->names, old->hash[i], old->set.index);
-        }
-        for (unsigned i = 0; i < fresh->hashes; i++) {
-            names_added(dir->names, fresh->hash[i], old->set.index, total);
-        }
+        clusters_set_renamed(dir, old->set.index, old->hash, old->hashes, fresh->hash,
+                             fresh->hashes);
     }
     names_dir_unuse(dir->names);
     return rc;
-}
-
-/* What must hold before a rename changes anything. */
-static int check_replaced(struct volume_node *replaced)
-{
-    struct clusters_node *gone = clusters_node_of(replaced);
-    int rc = replaced->kind == VOLUME_DIRECTORY ? clusters_dir_check_empty(gone) : 0;
-    return rc < 0 ? rc
-                  : clusters_chain_check_used(clusters_of(replaced->volume), &gone->chain, 0,
-                                              clusters_owner(gone));
 }
 
 int fat_rename(struct volume_node *node, struct volume_node *to, const char *s, size_t length,
@@ -392,7 +366,7 @@ int fat_rename(struct volume_node *node, struct volume_node *to, const char *s, 
     struct fresh old, fresh;
     int rc = fat_name_parse(f, s, length, true, &name);
     if (rc == 0 && other) {
-        rc = check_replaced(replaced);
+        rc = clusters_check_replaced(replaced);
     }
     if (rc < 0 || (rc = read_back(n, &old)) < 0 ||
         (rc = fat_short_make(dir, &name, short_name, &case_bits, &with_long)) < 0 ||
@@ -472,10 +446,7 @@ static int list_one(struct clusters_node *dir, uint32_t start, uint32_t count, c
         clusters_chain_free(&plain.chain);
     }
     if (rc == -BASE_ECORRUPT) { /* the others are listed all the same */
-        if (list->damaged++ == 0) {
-            list->damage = *v->error;
-        }
-        base_error_clear(v->error);
+        volume_list_damaged(list, v->error);
         return 0;
     }
     return rc < 0 ? rc : volume_list_add(list, &st, text, (size_t)n);

@@ -96,10 +96,8 @@ int fat_set_read(struct clusters_node *dir, uint32_t index, struct fat_set *set)
     }
     uint32_t longs = set->entry[0] & ~(unsigned)FAT_LFN_LAST;
     if (longs == 0 || longs > FAT_LFN_ENTRIES_MAX || longs >= total - index) {
-        uint64_t offset = 0;
-        uint32_t piece;
-        (void)clusters_dir_find(dir, index, &offset, &piece);
-        return base_damage(v->error, "directory entry", offset, "LDIR_Ord", set->entry[0], 0,
+        return base_damage(v->error, "directory entry", clusters_dir_offset(dir, index), "LDIR_Ord",
+                           set->entry[0], 0,
                            "the long name runs past what a name or the directory can hold");
     }
     set->count = longs + 1;
@@ -192,9 +190,7 @@ int fat_set_to_node(const struct fat_set *set, struct clusters_node *node)
     if (first != 0 ? clusters_valid(&f->heap, first) : !directory) {
         return 0;
     }
-    uint64_t offset = 0;
-    uint32_t piece;
-    (void)clusters_dir_find(set->dir, set->index + set->count - 1, &offset, &piece);
+    uint64_t offset = clusters_dir_offset(set->dir, set->index + set->count - 1);
     return base_damage(v->error, "directory entry", offset + FAT_DIR_FIRST_CLUSTER_LOW,
                        "DIR_FstClusLO", first, 0, "the first cluster is not one of the volume");
 }

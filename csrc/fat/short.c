@@ -127,7 +127,6 @@ static uint32_t squeeze(const struct fat *f, const uint16_t *unit, uint32_t n, u
 /* What all candidates for a name share. */
 struct basis {
     uint8_t base[8], extension[3];
-    uint32_t base_n;
     uint32_t whole[9]; /* whole[k]: bytes of base, at most k, that do not cut a pair */
 };
 
@@ -143,7 +142,6 @@ static void make_basis(const struct fat *f, const struct fat_name *name, struct 
     for (uint32_t k = 0; k <= 8; k++) {
         b->whole[k] = squeeze(f, name->unit + start, dot - start, k, b->base);
     }
-    b->base_n = b->whole[8];
 }
 
 static void put_candidate(const struct basis *b, uint32_t keep, const char *tail,

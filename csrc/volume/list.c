@@ -43,6 +43,13 @@ void volume_list_clear(struct volume_list *l)
     base_error_clear(&l->damage);
 }
 
+void volume_list_damaged(struct volume_list *l, struct base_error *e)
+{
+    if (l->damaged++ == 0)
+        l->damage = *e;
+    base_error_clear(e);
+}
+
 int volume_list_add(struct volume_list *l, const struct volume_stat *st, const char *name, size_t n)
 {
     if (n > UINT32_MAX || l->names_n > UINT32_MAX - n)

@@ -95,6 +95,8 @@ struct volume_list {
 void volume_list_init(struct volume_list *l, size_t limit);
 void volume_list_free(struct volume_list *l);
 void volume_list_clear(struct volume_list *l);
+/* Damage of one entry (*e, cleared here) is remembered, and the others are listed all the same. */
+void volume_list_damaged(struct volume_list *l, struct base_error *e);
 int volume_list_add(struct volume_list *l, const struct volume_stat *st, const char *name,
                     size_t n);
 
