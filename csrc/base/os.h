@@ -52,8 +52,5 @@ int os_file_resize(int fd, uint64_t size);
 int os_file_zero(int fd, bool block_device, uint64_t offset,
                  uint64_t n); /* punch / BLKZEROOUT; -EOPNOTSUPP: write zeros */
 int os_file_discard(int fd, bool block_device, uint64_t offset, uint64_t n);
-/* The next range with data at or after offset, found by SEEK_DATA; *n == 0: only holes to the end.
- * -EOPNOTSUPP. */
-int os_file_next_data(int fd, uint64_t offset, uint64_t *start, uint64_t *n);
 
 #endif

@@ -447,32 +447,3 @@ int os_file_discard(int fd, bool block_device, uint64_t offset, uint64_t n)
     return -EOPNOTSUPP;
 }
 #endif
-
-int os_file_next_data(int fd, uint64_t offset, uint64_t *start, uint64_t *n)
-{
-#ifdef SEEK_DATA
-    off_t before = lseek(fd, 0, SEEK_CUR), data, hole;
-    int rc = 0;
-
-    if (before < 0 || offset > INT64_MAX) {
-        return before < 0 ? -errno : -EINVAL;
-    }
-    *start = offset;
-    *n = 0;
-    data = lseek(fd, (off_t)offset, SEEK_DATA);
-    if (data < 0) {
-        /* ENXIO: nothing but holes from here on. */
-        rc = errno == ENXIO ? 0 : errno == EINVAL ? -EOPNOTSUPP : -errno;
-    } else if ((hole = lseek(fd, data, SEEK_HOLE)) < 0) {
-        rc = -errno;
-    } else {
-        *start = (uint64_t)data;
-        *n = (uint64_t)(hole - data);
-    }
-    /* The position may be shared with others who use it. */
-    return lseek(fd, before, SEEK_SET) < 0 && rc == 0 ? -errno : rc;
-#else
-    (void)fd, (void)offset, (void)start, (void)n;
-    return -EOPNOTSUPP;
-#endif
-}

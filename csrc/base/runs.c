@@ -1,5 +1,6 @@
 /* Runs of a file, in one sorted vector. */
 #include "base/runs.h"
+#include "base/grow.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,16 +30,11 @@ int base_runs_append(struct base_runs *r, uint64_t disk_block, uint64_t count)
         r->covered += count;
         return 0;
     }
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 4;
-        struct base_run *v = cap > SIZE_MAX / sizeof *v ? NULL : realloc(r->v, cap * sizeof *v);
-
-        if (!v) {
-            return -ENOMEM;
-        }
-        r->v = v;
-        r->cap = cap;
+    struct base_run *v = base_grow(r->v, r->n, 1, &r->cap, 4, sizeof *v);
+    if (!v) {
+        return -ENOMEM;
     }
+    r->v = v;
     r->v[r->n++] = (struct base_run){r->covered, disk_block, count};
     r->covered += count;
     return 0;

@@ -1,4 +1,5 @@
 /* Nodes: a file or directory in memory. */
+#include "base/grow.h"
 #include "clusters/clusters.h"
 
 #include <errno.h>
@@ -204,15 +205,11 @@ int clusters_pin(struct clusters_node *n)
     if (n->pinned) {
         return 0;
     }
-    if (h->pins_n == h->pins_cap) {
-        size_t cap = h->pins_cap ? h->pins_cap * 2 : 8;
-        struct clusters_node **v = realloc(h->pins, cap * sizeof *v);
-        if (!v) {
-            return -ENOMEM;
-        }
-        h->pins = v;
-        h->pins_cap = cap;
+    struct clusters_node **v = base_grow(h->pins, h->pins_n, 1, &h->pins_cap, 8, sizeof *v);
+    if (!v) {
+        return -ENOMEM;
     }
+    h->pins = v;
     h->pins[h->pins_n++] = n;
     n->pinned = true;
     volume_node_ref(&n->base);

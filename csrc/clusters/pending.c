@@ -1,6 +1,7 @@
 /* Space on its way to be free: not before the entries that named it are gone from the device. And
  * what concerns the whole volume: sync, usage, trim.
  */
+#include "base/grow.h"
 #include "clusters/clusters.h"
 
 #include <errno.h>
@@ -31,16 +32,13 @@ int clusters_free_later(struct clusters *h, uint32_t first, uint32_t count)
         last->count += count;
         return 0;
     }
-    if (h->pending_n == h->pending_cap) {
-        size_t cap = h->pending_cap ? h->pending_cap * 2 : 64;
-        struct clusters_pending *v = realloc(h->pending, cap * sizeof *v);
-        if (!v) {
-            h->pending_clusters -= count;
-            return -ENOMEM;
-        }
-        h->pending = v;
-        h->pending_cap = cap;
+    struct clusters_pending *v =
+        base_grow(h->pending, h->pending_n, 1, &h->pending_cap, 64, sizeof *v);
+    if (!v) {
+        h->pending_clusters -= count;
+        return -ENOMEM;
     }
+    h->pending = v;
     h->pending[h->pending_n++] = (struct clusters_pending){first, count};
     return 0;
 }
@@ -52,15 +50,11 @@ int clusters_cut_later(struct clusters *h, uint32_t cluster, uint32_t old_next)
         return rc;
     }
     h->pending_epoch = cache_epoch(h->volume->cache);
-    if (h->cuts_n == h->cuts_cap) {
-        size_t cap = h->cuts_cap ? h->cuts_cap * 2 : 16;
-        struct clusters_cut *v = realloc(h->cuts, cap * sizeof *v);
-        if (!v) {
-            return -ENOMEM;
-        }
-        h->cuts = v;
-        h->cuts_cap = cap;
+    struct clusters_cut *v = base_grow(h->cuts, h->cuts_n, 1, &h->cuts_cap, 16, sizeof *v);
+    if (!v) {
+        return -ENOMEM;
     }
+    h->cuts = v;
     h->cuts[h->cuts_n++] = (struct clusters_cut){cluster, old_next};
     return 0;
 }

@@ -1,5 +1,6 @@
 /* Chunks in a map, and sets of chunk numbers. */
 #include "device/chunks.h"
+#include "base/grow.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,16 +56,12 @@ void device_chunks_drop_all(struct base_map *m, void (*release)(void *))
 
 int device_ranges_reserve(struct device_ranges *r)
 {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 8;
-        struct device_range *v = realloc(r->v, cap * sizeof *v);
+    struct device_range *v = base_grow(r->v, r->n, 1, &r->cap, 8, sizeof *v);
 
-        if (!v) {
-            return -ENOMEM;
-        }
-        r->v = v;
-        r->cap = cap;
+    if (!v) {
+        return -ENOMEM;
     }
+    r->v = v;
     return 0;
 }
 

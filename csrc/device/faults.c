@@ -2,6 +2,7 @@
  * decides them, so that "the third write of the FAT" means the same whatever other rules there are.
  */
 #include "base/bytes.h"
+#include "base/grow.h"
 #include "base/os.h"
 #include "device/internal.h"
 
@@ -247,19 +248,12 @@ int device_faults_add(struct device *d, const struct device_fault *rule)
         return -EINVAL;
     }
     os_mutex_lock(f->lock);
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? f->cap * 2 : 8;
-        struct rule *rules = realloc(f->rules, cap * sizeof *rules);
-
-        if (rules) {
-            f->rules = rules;
-            f->cap = cap;
-        } else {
-            rc = -ENOMEM;
-        }
-    }
-    if (rc == 0) {
+    struct rule *rules = base_grow(f->rules, f->n, 1, &f->cap, 8, sizeof *rules);
+    if (rules) {
+        f->rules = rules;
         f->rules[f->n++] = (struct rule){*rule, 0};
+    } else {
+        rc = -ENOMEM;
     }
     os_mutex_unlock(f->lock);
     return rc;

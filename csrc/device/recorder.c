@@ -8,6 +8,7 @@
  * moves on.
  */
 #include "base/checksum.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "device/internal.h"
 
@@ -48,16 +49,12 @@ static struct recorder *recorder_of(struct device *d)
 
 static int reserve_entry(struct recorder *r)
 {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 64;
-        struct device_log_entry *log = realloc(r->log, cap * sizeof *log);
+    struct device_log_entry *log = base_grow(r->log, r->n, 1, &r->cap, 64, sizeof *log);
 
-        if (!log) {
-            return -ENOMEM;
-        }
-        r->log = log;
-        r->cap = cap;
+    if (!log) {
+        return -ENOMEM;
     }
+    r->log = log;
     return 0;
 }
 

@@ -2,25 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "volume/volume.h"
-
-/* Makes room for `more` elements of `size` bytes after the first n; *cap counts elements. */
-static int grow(void **block, size_t *cap, size_t n, size_t more, size_t size)
-{
-    if (more <= *cap - n)
-        return 0;
-    size_t most = SIZE_MAX / size, want = *cap < 16 ? 16 : *cap;
-    if (more > most - n)
-        return -ENOMEM;
-    while (want < n + more)
-        want = want > most / 2 ? most : want * 2;
-    void *p = realloc(*block, want * size);
-    if (!p)
-        return -ENOMEM;
-    *block = p;
-    *cap = want;
-    return 0;
-}
 
 void volume_list_init(struct volume_list *l, size_t limit)
 {
@@ -54,16 +37,15 @@ int volume_list_add(struct volume_list *l, const struct volume_stat *st, const c
 {
     if (n > UINT32_MAX || l->names_n > UINT32_MAX - n)
         return -ENOMEM;
-    void *block = l->v;
-    int rc = grow(&block, &l->cap, l->n, 1, sizeof *l->v);
-    l->v = block;
-    if (rc < 0)
-        return rc;
-    block = l->names;
-    rc = grow(&block, &l->names_cap, l->names_n, n, 1);
-    l->names = block;
-    if (rc < 0)
-        return rc;
+    struct volume_dirent *v = base_grow(l->v, l->n, 1, &l->cap, 16, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    l->v = v;
+    /* One more than the name, so that an empty one asks for something, too. */
+    char *names = base_grow(l->names, l->names_n, n + 1, &l->names_cap, 16, 1);
+    if (!names)
+        return -ENOMEM;
+    l->names = names;
     struct volume_dirent *d = &l->v[l->n++];
     d->stat = *st;
     d->name_offset = (uint32_t)l->names_n;
@@ -94,11 +76,10 @@ int volume_extents_add(struct volume_extents *x, uint64_t file_offset, uint64_t 
         last->length += length;
         return 0;
     }
-    void *block = x->v;
-    int rc = grow(&block, &x->cap, x->n, 1, sizeof *x->v);
-    x->v = block;
-    if (rc < 0)
-        return rc;
+    struct volume_extent *v = base_grow(x->v, x->n, 1, &x->cap, 16, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    x->v = v;
     x->v[x->n++] = (struct volume_extent){file_offset, device_offset, length, written};
     return 0;
 }
@@ -119,10 +100,12 @@ void volume_extras_free(struct volume_extras *x)
 int volume_extras_add(struct volume_extras *x, const uint8_t entry[32], uint8_t *data,
                       uint64_t length)
 {
-    if (grow((void **)&x->v, &x->cap, x->n, 1, sizeof *x->v) < 0) {
+    struct volume_extra *v = base_grow(x->v, x->n, 1, &x->cap, 16, sizeof *v);
+    if (!v) {
         free(data);
         return -ENOMEM;
     }
+    x->v = v;
     struct volume_extra *extra = &x->v[x->n++];
     memcpy(extra->entry, entry, sizeof extra->entry);
     extra->data = data;

@@ -4,6 +4,7 @@
 #include "base/checksum.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "base/os.h"
 #include "base/runs.h"
@@ -12,6 +13,7 @@
 
 #include "check.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -234,6 +236,30 @@ static void test_map(void)
     CHECK(m.count == 0 && base_map_bytes(&m) == 0);
 }
 
+static void test_grow(void)
+{
+    uint32_t *v = NULL, *same, seed = random_state;
+    size_t cap = 0;
+
+    for (size_t n = 0; n < 1000; n++) {
+        v = base_grow(v, n, 1, &cap, 3, sizeof *v);
+        CHECK(v && cap > n);
+        v[n] = any(UINT32_MAX);
+    }
+    CHECK(cap == 3 << 9); /* 1,536: doubled nine times */
+    random_state = seed;
+    for (size_t n = 0; n < 1000; n++) {
+        CHECK(v[n] == any(UINT32_MAX));
+    }
+    same = base_grow(v, 1000, 536, &cap, 3, sizeof *v);
+    CHECK(same == v && cap == 1536);
+    CHECK(!base_grow(v, 1000, SIZE_MAX - 999, &cap, 3, sizeof *v) && cap == 1536);
+    CHECK(!base_grow(v, 1000, SIZE_MAX / 4, &cap, 3, sizeof *v) && cap == 1536);
+    v = base_grow(v, 1000, 5000, &cap, 3, sizeof *v);
+    CHECK(v && cap == 6000);
+    free(v);
+}
+
 static void test_runs(void)
 {
     struct base_runs r;
@@ -270,22 +296,16 @@ static void test_runs(void)
     base_runs_free(&r);
 }
 
-static void test_next_data(void)
+static void test_file(void)
 {
     char path[] = "/tmp/pyexfat-base-XXXXXX";
     struct os_file_info info;
-    uint64_t start, n;
     uint8_t end[8];
     int made = mkstemp(path), fd;
 
     CHECK(made >= 0 && close(made) == 0);
     CHECK(os_file_open(path, OS_OPEN_WRITE, &fd, &info) == 0 && info.is_regular && info.size == 0);
     CHECK(os_file_resize(fd, 4 << 20) == 0);
-    CHECK(os_file_write(fd, 1 << 20, path, sizeof path) == 0);
-    if (os_file_next_data(fd, 0, &start, &n) == 0 && start > 0) { /* a file system with holes */
-        CHECK(start == 1 << 20 && n > 0 && n < 1 << 20);
-        CHECK(os_file_next_data(fd, start + n, &start, &n) == 0 && n == 0);
-    }
     CHECK(os_file_open(path, OS_OPEN_CREATE | OS_OPEN_EXCLUSIVE, &made, &info) == -EEXIST);
     CHECK(os_file_open("/tmp", 0, &made, &info) == -EISDIR);
     CHECK(os_file_open("/dev/null", OS_OPEN_WRITE, &made, &info) == -ENOTBLK);
@@ -303,7 +323,8 @@ int main(void)
     test_unicode();
     test_time();
     test_map();
+    test_grow();
     test_runs();
-    test_next_data();
+    test_file();
     return 0;
 }
