@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from api_support import env, make_volume, pattern
 from conftest import require_tool
@@ -116,7 +117,6 @@ def test_file_objects(image: Path) -> None:
 
 
 def test_an_fsspec_file(image: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
     fs = fsspec.filesystem("memory")
     fs.pipe_file("/card.img", image.read_bytes())
     with fs.open("/card.img", "rb") as f, px.open(f) as vol:

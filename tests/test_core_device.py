@@ -465,6 +465,7 @@ def test_loop_device(tmp_path: Path) -> None:
 # ---- several interpreters ----
 
 
+@pytest.mark.threads
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="needs _interpreters")
 def test_own_gil_per_interpreter() -> None:
     interpreters = pytest.importorskip("_interpreters")

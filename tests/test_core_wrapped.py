@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from core_support import LETTERS, SECTOR, SIZE, Plain, content, fill, fsck
 
@@ -155,7 +156,6 @@ def test_flush_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_fsspec_file() -> None:
-    fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     with memory.open("/core-image", "wb") as file:
         file.write(bytes(SIZE))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pathlib_abc
 import pytest
 from api_support import CLOCK, make_volume
 
@@ -337,14 +338,13 @@ def test_protocols(vol: px.Volume) -> None:
 
 
 def test_pathlib_abc(vol: px.Volume, tmp_path: pathlib.Path) -> None:
-    abc = pytest.importorskip("pathlib_abc")
     path = vol / "f"
     path.write_bytes(b"x")
     for protocol in ("JoinablePath", "ReadablePath", "WritablePath"):
-        needed = getattr(abc, protocol).__abstractmethods__
+        needed = getattr(pathlib_abc, protocol).__abstractmethods__
         assert all(hasattr(path, name) for name in needed), protocol
     for protocol in ("PathInfo",):
-        assert isinstance(path.info, getattr(abc, protocol))
+        assert isinstance(path.info, getattr(pathlib_abc, protocol))
 
 
 def test_os_functions_refuse_it(vol: px.Volume) -> None:
