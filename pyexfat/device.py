@@ -16,7 +16,8 @@ class Device(_core.Device):
     """A row of sectors by byte offset; offsets and lengths are multiples of ``sector_size``.
 
     Made by memory(), file(), buffer() or wrap(). A device stays open until close(), also when a
-    volume on it is closed; use it in a ``with`` statement. Raises ValueError once it is closed.
+    volume on it is closed; use it in a ``with`` statement. Raises ValueError once it is closed, and
+    in the child of a fork.
     """
 
     __slots__ = ()
@@ -87,7 +88,11 @@ class Device(_core.Device):
         return device
 
     def resize(self, size: Size, /) -> None:
-        """Makes the device longer or shorter. OSError (EOPNOTSUPP) where that can't be."""
+        """Makes the device longer or shorter. OSError (EOPNOTSUPP) where that can't be.
+
+        OSError (EBUSY) when it has branches, or would become shorter than a volume that is open for
+        writing.
+        """
         super().resize(parse_size(size, "size"))
 
     def __repr__(self) -> str:

@@ -169,8 +169,9 @@ class RawFile(io.RawIOBase):
                 handle.close()
 
     def _dealloc_warn(self, source: object) -> None:
-        # The name that io's own classes call on a file which is collected while open.
-        if self._handle is not None:
+        # The name that io's own classes call on a file which is collected while open. In the child
+        # of a fork it is the parent's.
+        if self._handle is not None and not self._handle.closed:
             warnings.warn(f"unclosed file {source!r}", ResourceWarning, 2, source=source)
 
     def __del__(self) -> None:

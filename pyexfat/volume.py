@@ -13,8 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self, overload
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, overload
 
 from . import _core, files
 from ._types import PathArgument
@@ -81,7 +80,8 @@ class Volume(_core.Volume):
     Use it in a ``with`` statement: its end writes what is still in memory and marks the volume
     clean. A volume that is dropped without close() warns (ResourceWarning) and writes nothing more,
     as when the power goes. Any thread may call any method. Everything raises ValueError once the
-    volume is closed.
+    volume is closed, and in the child of a fork, to which the parent's volumes are closed: what the
+    child does to them, close() too, writes nothing.
     """
 
     def __init__(
@@ -164,22 +164,6 @@ class Volume(_core.Volume):
         """Ends without writing anything more, as when the power goes."""
         super().abandon()
         self._close_devices()
-
-    def __enter__(self) -> Self:
-        """Itself. ValueError when it is closed."""
-        if self.closed:
-            raise ValueError("I/O operation on closed volume")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-        /,
-    ) -> None:
-        """Closes the volume, whatever happened."""
-        self.close()
 
     def __del__(self) -> None:
         """Warns (ResourceWarning) about changes or a device left open."""

@@ -171,6 +171,28 @@ def test_memory_is_sparse() -> None:
         device.resize(1000)
 
 
+@pytest.mark.parametrize("kind", ["memory", "file", "object", "branch"])
+def test_no_volume_loses_its_end(kind: str, tmp_path: Path) -> None:
+    device = make(kind, tmp_path)
+    _core.format(device, size=SIZE // 2)
+    part = device.slice(0, SIZE // 2)
+    reader = _core.Volume(device)
+    volume = _core.Volume(part, writable=True)
+    for size in (SIZE // 2 - SECTOR, 0):
+        with pytest.raises(OSError, match=os.strerror(errno.EBUSY)) as busy:
+            device.resize(size)
+        assert busy.value.errno == errno.EBUSY
+    assert device.size == SIZE
+    device.resize(2 * SIZE)
+    device.resize(SIZE // 2)
+    volume.touch("/x")
+    volume.close()
+    assert _core.Volume(device).listdir("/") == ["x"]
+    device.resize(SIZE // 4)  # a volume that is open for reading finds out
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        reader.read_raw(SECTOR, SIZE // 2 - SECTOR)
+
+
 def test_file(tmp_path: Path) -> None:
     path = tmp_path / "image"
     with pytest.raises(FileNotFoundError) as failed:

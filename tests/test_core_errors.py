@@ -215,7 +215,7 @@ def test_unknown_features(device: _core.Device) -> None:
         (ValueError, "serial", lambda v: setattr(v, "serial", 1 << 32)),
         (AttributeError, "deleted", lambda v: delattr(v, "label")),
         (AttributeError, "deleted", lambda v: delattr(v, "serial")),
-        (RuntimeError, "open already", lambda v: v.__init__(v.device)),
+        (ValueError, "open already", lambda v: v.__init__(v.device)),
     ],
 )
 def test_arguments_are_named(

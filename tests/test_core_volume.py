@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import stat as stat_module
 import struct
 import subprocess
@@ -242,6 +244,43 @@ def test_extents(volume: _core.Volume) -> None:
     assert (volume.stat("/kept").st_size, volume.stat("/kept").allocated) == (0, 2 * CLUSTER)
     volume.truncate("/kept", 0)
     assert volume.extents("/kept") == []
+
+
+# ---- pickles ----
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_stat_can_be_carried_elsewhere(volume: _core.Volume, protocol: int) -> None:
+    handle = volume.open_file("/file", NEW)
+    handle.pwrite(b"x" * 5000, 0)
+    handle.setattr(created=-(10**9), attributes=_core.ATTR_READ_ONLY | _core.ATTR_HIDDEN)
+    for s in (handle.stat(), volume.stat("/")):
+        again = pickle.loads(pickle.dumps(s, protocol))
+        assert type(again) is _core.Stat
+        assert again is not s
+        assert again == s == copy.copy(s) == copy.deepcopy(s)
+        names = [name for name in dir(s) if not name.startswith("_")]
+        assert [getattr(again, name) for name in names] == [getattr(s, name) for name in names]
+        assert tuple(again) == tuple(s)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_what_is_open_can_not(volume: _core.Volume, protocol: int) -> None:
+    device = volume.device
+    things = [
+        (volume, "Volume"),
+        (volume.open_file("/file", NEW), "Handle"),
+        (device, "Device"),
+        (device.record(), "Recorder"),
+        (device.faults(), "Faults"),
+        (_core.Env(), "Env"),
+        (_core.Pool(1 << 20), "Pool"),
+    ]
+    for thing, name in things:
+        with pytest.raises(TypeError, match=f"cannot pickle '{name}' object"):
+            pickle.dumps(thing, protocol)
+        with pytest.raises(TypeError, match="cannot pickle"):
+            copy.copy(thing)
 
 
 # ---- the whole ----

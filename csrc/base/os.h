@@ -14,6 +14,8 @@ void os_mutex_lock(struct os_mutex *m);
 bool os_mutex_trylock(struct os_mutex *m);
 void os_mutex_unlock(struct os_mutex *m);
 uint64_t os_thread_id(void); /* of the calling thread, never 0 */
+/* A number of the process, another one in the child of a fork. */
+uint64_t os_process_id(void);
 
 /* ---- clock and entropy ---- */
 int64_t os_now_ns(void);
@@ -39,10 +41,11 @@ enum os_open_flags {
 };
 
 int os_file_open(const char *path, int flags, int *fd, struct os_file_info *info);
-/* Of a descriptor that stays the caller's: *own is a duplicate, to be given back by
- * os_file_release. */
+/* Of a descriptor that stays the caller's: *own is a duplicate. */
 int os_file_adopt(int fd, bool writable, int *own, struct os_file_info *info);
-int os_file_release(int own); /* also gives up the lock, which the caller's descriptor shares */
+/* Also gives up the lock, which other descriptors of the same open file share: the one that was
+ * adopted, and those of the children of a fork. */
+int os_file_release(int fd);
 int os_file_close(int fd);
 int os_file_read(int fd, uint64_t offset, void *buffer,
                  size_t n); /* all or -EIO (also at the end of the file) */

@@ -66,6 +66,27 @@ uint64_t os_thread_id(void)
     return (uint64_t)(uintptr_t)pthread_self();
 }
 
+/* Counted, since it is asked for in every call and getpid() is a system call. */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static uint64_t forks; /* that this process comes from */
+static bool forks_counted;
+
+static void count_fork(void)
+{
+    forks++; /* the child has but one thread now */
+}
+
+static void watch_forks(void)
+{
+    forks_counted = pthread_atfork(NULL, NULL, count_fork) == 0;
+}
+
+uint64_t os_process_id(void)
+{
+    pthread_once(&fork_once, watch_forks);
+    return forks_counted ? forks : (uint64_t)getpid();
+}
+
 /* ---- clock and entropy ---- */
 
 static int64_t clock_ns(clockid_t id)
@@ -308,10 +329,10 @@ int os_file_close(int fd)
     return close(fd) != 0 && errno != EINTR ? -errno : 0;
 }
 
-int os_file_release(int own)
+int os_file_release(int fd)
 {
-    flock(own, LOCK_UN);
-    return os_file_close(own);
+    flock(fd, LOCK_UN);
+    return os_file_close(fd);
 }
 
 /* ---- reading and writing ---- */

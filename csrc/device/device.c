@@ -59,6 +59,7 @@ int device_setup(struct device *d, const struct device_ops *ops, struct device *
     d->sector_size = sector_size;
     d->flags = flags;
     d->refs = 1;
+    d->process = os_process_id();
     d->below = below ? device_ref(below) : NULL;
     snprintf(d->name, sizeof d->name, "%s", name);
     return 0;
@@ -76,21 +77,51 @@ struct device *device_ref(struct device *d)
     return d;
 }
 
+static void destroy(struct device *d)
+{
+    struct os_mutex *lock = d->lock;
+
+    while (d->claims) {
+        struct device_claim *c = d->claims;
+
+        d->claims = c->next;
+        free(c);
+    }
+    d->ops->destroy(d);
+    os_mutex_delete(lock);
+}
+
+/* No thread was changing d or what it stands on when the process forked. */
+static bool was_quiet(struct device *d)
+{
+    for (; d; d = d->below) {
+        if (!os_mutex_trylock(d->lock)) {
+            return false;
+        }
+        os_mutex_unlock(d->lock);
+    }
+    return true;
+}
+
+/* For a device of the parent: nothing is written, and the parent keeps its lock on the file. */
+static void give_up(struct device *d)
+{
+    if (!__atomic_exchange_n(&d->closed, 1, __ATOMIC_ACQ_REL) && d->ops->close) {
+        d->ops->close(d);
+    }
+}
+
 /* A loop and not a recursion, because shims may be stacked as deep as one likes. */
 void device_unref(struct device *d)
 {
     while (d && __atomic_sub_fetch(&d->refs, 1, __ATOMIC_ACQ_REL) == 0) {
         struct device *below = d->below;
-        struct os_mutex *lock = d->lock;
 
-        while (d->claims) {
-            struct device_claim *c = d->claims;
-
-            d->claims = c->next;
-            free(c);
+        if (!device_is_inherited(d) || was_quiet(d)) {
+            destroy(d);
+        } else {
+            give_up(d); /* its tables are as a thread of the parent has left them half-way */
         }
-        d->ops->destroy(d);
-        os_mutex_delete(lock);
         d = below;
     }
 }
@@ -101,6 +132,9 @@ int device_lock(struct device *d)
 
     if (__atomic_load_n(&d->owner, __ATOMIC_RELAXED) == me) {
         return -EDEADLK;
+    }
+    if (device_is_inherited(d)) {
+        return -EBADF; /* whoever holds it is in another process */
     }
     os_mutex_lock(d->lock);
     __atomic_store_n(&d->owner, me, __ATOMIC_RELAXED);
@@ -117,6 +151,9 @@ int device_close(struct device *d)
 {
     int rc = 0, locked;
 
+    if (device_is_inherited(d)) {
+        give_up(d);
+    }
     if (device_is_closed(d)) {
         return 0;
     }
@@ -312,6 +349,17 @@ int device_flush(struct device *d)
     return d->ops->flush ? d->ops->flush(d) : 0;
 }
 
+/* Whether a volume writes to what is behind `size`. */
+static bool cuts_claim(const struct device *d, uint64_t size)
+{
+    for (const struct device_claim *c = d->claims; c && size < d->size; c = c->next) {
+        if (c->end > size) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int device_resize(struct device *d, uint64_t size)
 {
     int rc = check_range(d, 0, 0, true);
@@ -331,6 +379,8 @@ int device_resize(struct device *d, uint64_t size)
     }
     if (d->branches) {
         rc = -EBUSY; /* what is cut off would have to be kept for them */
+    } else if (cuts_claim(d, size)) {
+        rc = -EBUSY;
     } else if (device_is_closed(d)) {
         rc = -EBADF;
     } else {

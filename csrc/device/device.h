@@ -12,9 +12,10 @@
  * lengths are multiples of the sector size (-EINVAL); a read past the end is -EIO, a write past it
  * -EINVAL; -EBADF when closed, -EROFS when read-only. A size that is not whole sectors is rounded
  * down when the medium was there before, and -EINVAL where it is asked for. A device with branches
- * is not resized
- * (-EBUSY). All or nothing is as good as the medium: zeros that are written, and a disk that fails
- * half-way, are not.
+ * is not resized, nor made shorter than what a volume writes (-EBUSY). In the child of a fork a
+ * device that the parent has made is as closed: another thread may have been inside it, and what
+ * it stands on is the parent's. All or nothing is as good as the medium: zeros that are written,
+ * and a disk that fails half-way, are not.
  */
 #ifndef PYEXFAT_DEVICE_DEVICE_H
 #define PYEXFAT_DEVICE_DEVICE_H
@@ -91,6 +92,7 @@ struct device {
     uint32_t flags;        /* read with device_has: DEVICE_FRESH goes away at the first write */
     uint32_t refs;         /* atomic */
     uint32_t closed;       /* atomic: operations return -EBADF */
+    uint64_t process;      /* os_process_id() of its maker */
     struct device *below;  /* the device this one stands on, or NULL; a reference */
     uint64_t below_offset; /* slice */
     struct device_claim *claims; /* ranges that volumes write here (see device_claim) */

@@ -13,7 +13,7 @@
 struct file {
     struct device d;
     int fd;
-    bool adopted, block_device, punches;
+    bool block_device, punches;
     uint32_t users; /* atomic */
 };
 
@@ -39,11 +39,16 @@ static void leave(struct file *f)
 {
     if (__atomic_sub_fetch(&f->users, 1, __ATOMIC_ACQ_REL) == 0) {
         /* What was written was flushed before, or the caller did not want to know. */
-        if (f->adopted) {
-            os_file_release(f->fd);
-        } else {
-            os_file_close(f->fd);
-        }
+        os_file_release(f->fd);
+    }
+}
+
+static void give_up(struct file *f)
+{
+    if (device_is_inherited(&f->d)) {
+        os_file_close(f->fd); /* the lock is the parent's; so are the users */
+    } else {
+        leave(f);
     }
 }
 
@@ -142,13 +147,13 @@ static int file_resize(struct device *d, uint64_t size)
 
 static void file_close(struct device *d)
 {
-    leave(file_of(d));
+    give_up(file_of(d));
 }
 
 static void file_destroy(struct device *d)
 {
-    if (!device_is_closed(d)) {
-        leave(file_of(d));
+    if (!__atomic_load_n(&d->closed, __ATOMIC_ACQUIRE)) {
+        give_up(file_of(d));
     }
     free(d);
 }
@@ -206,7 +211,7 @@ int device_file_open(const char *path, bool writable, bool create, uint32_t sect
     if (rc == 0) {
         rc = make(f, &info, writable, sector_size, slash && slash[1] ? slash + 1 : path);
         if (rc) {
-            os_file_close(f->fd);
+            os_file_release(f->fd);
         }
     }
     if (rc) {
@@ -226,7 +231,6 @@ int device_file_adopt(int fd, bool writable, uint32_t sector_size, struct device
     if (!f) {
         return -ENOMEM;
     }
-    f->adopted = true;
     rc = os_file_adopt(fd, writable, &f->fd, &info);
     if (rc == 0) {
         rc = make(f, &info, writable, sector_size, "descriptor");

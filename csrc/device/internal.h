@@ -2,6 +2,7 @@
 #ifndef PYEXFAT_DEVICE_INTERNAL_H
 #define PYEXFAT_DEVICE_INTERNAL_H
 
+#include "base/os.h"
 #include "device/device.h"
 
 /* Fills in the common part of a new device with one reference; takes a reference to below (may be
@@ -13,7 +14,7 @@ int device_setup(struct device *d, const struct device_ops *ops, struct device *
 void device_setup_undo(struct device *d);
 
 /* The lock of a device: always one device at a time or from the upper to the lower one. */
-int device_lock(struct device *d); /* -EDEADLK: this thread holds it already */
+int device_lock(struct device *d); /* -EDEADLK: this thread holds it already; -EBADF: inherited */
 void device_unlock(struct device *d);
 
 /* Does d hand everything to what is below (slice, recorder, faults)? */
@@ -34,9 +35,15 @@ static inline uint32_t device_shim_flags(const struct device *below)
     return __atomic_load_n(&below->flags, __ATOMIC_RELAXED) & ~(uint32_t)DEVICE_FRESH;
 }
 
+/* Made before a fork whose child this process is. */
+static inline bool device_is_inherited(const struct device *d)
+{
+    return d->process != os_process_id();
+}
+
 static inline bool device_is_closed(const struct device *d)
 {
-    return __atomic_load_n(&d->closed, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&d->closed, __ATOMIC_ACQUIRE) != 0 || device_is_inherited(d);
 }
 
 #endif

@@ -72,6 +72,13 @@ int py_image_setup(PyObject *module);
 
 /* The end of a type's dealloc. */
 void py_free(PyObject *op);
+/* __reduce__ of what belongs to an open thing; raises TypeError. */
+PyObject *py_refuse_pickle(PyObject *op, PyObject *unused);
+#define PY_NO_PICKLE                                                                               \
+    {                                                                                              \
+        "__reduce__", py_refuse_pickle, METH_NOARGS,                                               \
+            PY_DOC("__reduce__($self, /)", "Refused: it can't be carried to another process.")     \
+    }
 /* A new instance of a type of ours or of a subclass; NULL with an exception, also when the module
  * is gone. */
 PyObject *py_alloc(PyTypeObject *type);

@@ -283,6 +283,7 @@ static PyObject *device_set_size(PyObject *op, PyObject *arg)
         return NULL;
     }
     PY_CALL(rc, device_resize(d, size));
+    py_device_note(self, d);
     py_device_leave(self);
     return none_or_raise(self, rc);
 }
@@ -296,7 +297,9 @@ static PyObject *device_shut(PyObject *op, PyObject *unused)
     int rc;
 
     (void)unused;
-    if (!py_device_was_closed(self)) {
+    if (py_device_is_inherited(self)) {
+        py_device_close_inherited(self);
+    } else if (!py_device_was_closed(self)) {
         d = py_device_enter(self);
     }
     if (!d) {
@@ -319,7 +322,7 @@ static PyObject *device_enter(PyObject *op, PyObject *unused)
 {
     (void)unused;
     if (py_device_was_closed(py_device_of(op))) {
-        return py_raise_closed("device");
+        return py_device_raise_closed(py_device_of(op));
     }
     return Py_NewRef(op);
 }
@@ -382,6 +385,7 @@ PyMethodDef py_device_methods[] = {
     {"resize", device_set_size, METH_O, PY_DOC("resize($self, size, /)", "Changes the size.")},
     {"close", device_shut, METH_NOARGS,
      PY_DOC("close($self, /)", "Flushes and refuses further use. Twice is fine.")},
+    PY_NO_PICKLE,
     {"__enter__", device_enter, METH_NOARGS, PY_DOC("__enter__($self, /)", "Itself.")},
     {"__exit__", PY_METHOD(device_exit), METH_FASTCALL,
      PY_DOC("__exit__($self, exc_type, exc, traceback, /)", "Closes the device.")},

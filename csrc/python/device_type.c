@@ -19,6 +19,13 @@ void py_device_discard(struct device *d)
     py_discard(unref, d);
 }
 
+void py_device_note(struct py_device *self, const struct device *d)
+{
+    self->size = __atomic_load_n(&d->size, __ATOMIC_RELAXED);
+    self->sector_size = d->sector_size;
+    self->flags = __atomic_load_n(&d->flags, __ATOMIC_RELAXED);
+}
+
 /* Closed and out of use: what the device stands on is let go. */
 static void drop(struct py_device *self)
 {
@@ -26,15 +33,38 @@ static void drop(struct py_device *self)
 
     if (d) {
         self->source = NULL;
-        self->size = __atomic_load_n(&d->size, __ATOMIC_RELAXED);
-        self->sector_size = d->sector_size;
-        self->flags = __atomic_load_n(&d->flags, __ATOMIC_RELAXED);
+        py_device_note(self, d);
         py_device_discard(d);
     }
 }
 
+void py_device_close_inherited(struct py_device *self)
+{
+    struct device *d = __atomic_load_n(&self->device, __ATOMIC_ACQUIRE);
+
+    /* The calls that are counted in users are the parent's, and never come to an end here. */
+    if (!(__atomic_fetch_or(&self->users, 1, __ATOMIC_ACQ_REL) & 1) && d) {
+        device_close(d);
+        drop(self);
+    }
+}
+
+PyObject *py_device_raise_closed(struct py_device *self)
+{
+    for (struct py_device *d = self; d; d = d->parent ? py_device_of(d->parent) : NULL) {
+        if (__atomic_load_n(&d->users, __ATOMIC_ACQUIRE) & 1) {
+            return py_raise_closed("device");
+        }
+    }
+    return py_device_is_inherited(self) ? py_raise_inherited("device") : py_raise_closed("device");
+}
+
 struct device *py_device_enter(struct py_device *self)
 {
+    if (py_device_is_inherited(self)) {
+        py_device_raise_closed(self);
+        return NULL;
+    }
     if (__atomic_fetch_add(&self->users, 2, __ATOMIC_ACQ_REL) & 1) {
         py_device_leave(self);
         py_raise_closed("device");
@@ -61,7 +91,7 @@ bool py_device_is_closed(struct py_device *self)
 PyObject *py_device_raise(struct py_device *self, int rc)
 {
     if (rc == -EBADF && py_device_is_closed(self) && !PyErr_Occurred()) {
-        return py_raise_closed("device");
+        return py_device_raise_closed(self);
     }
     return py_raise(self->state, rc, NULL, NULL, NULL);
 }
@@ -82,6 +112,8 @@ PyObject *py_device_new(struct py_state *st, PyObject *type, struct device *d, c
     self->state = st;
     self->device = d;
     self->users = 0;
+    self->process = os_process_id();
+    py_device_note(self, d);
     self->source = source;
     self->parent = Py_XNewRef(parent);
     self->kind = kind;

@@ -18,7 +18,8 @@ struct py_device {
     PyObject *name;
     const char *kind;
     struct os_mutex *log_lock; /* recorder: clear() against those who look at an entry */
-    uint64_t size;             /* these as they were when it was closed */
+    uint64_t process;          /* os_process_id() of its maker */
+    uint64_t size;             /* these as they were when it was made or closed */
     uint32_t sector_size, flags;
 };
 
@@ -30,12 +31,21 @@ static inline struct py_device *py_device_of(PyObject *op)
 /* The C device, good until py_device_leave; NULL with ValueError when it is closed. */
 struct device *py_device_enter(struct py_device *self);
 void py_device_leave(struct py_device *self);
+void py_device_note(struct py_device *self, const struct device *d); /* size and flags */
+/* Gives up the descriptor, and nothing else that is the parent's. */
+void py_device_close_inherited(struct py_device *self);
+/* Made before a fork whose child this process is. */
+static inline bool py_device_is_inherited(const struct py_device *self)
+{
+    return self->process != os_process_id();
+}
 static inline bool py_device_was_closed(struct py_device *self)
 {
-    return __atomic_load_n(&self->users, __ATOMIC_ACQUIRE) & 1;
+    return (__atomic_load_n(&self->users, __ATOMIC_ACQUIRE) & 1) || py_device_is_inherited(self);
 }
-bool py_device_is_closed(struct py_device *self); /* or what it stands on is */
-void py_device_discard(struct device *d);         /* a reference that nobody wants */
+PyObject *py_device_raise_closed(struct py_device *self); /* says why; returns NULL */
+bool py_device_is_closed(struct py_device *self);         /* or what it stands on is */
+void py_device_discard(struct device *d);                 /* a reference that nobody wants */
 /* Takes over d and gives it to a new instance of type. parent may be NULL. */
 PyObject *py_device_new(struct py_state *st, PyObject *type, struct device *d, const char *kind,
                         PyObject *parent, struct py_source *source);

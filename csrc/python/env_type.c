@@ -159,6 +159,7 @@ static PyObject *env_random_method(PyObject *op, PyObject *arg)
 }
 
 static PyMethodDef env_methods[] = {
+    PY_NO_PICKLE,
     {"now", env_now_method, METH_NOARGS, PY_DOC("now($self, /)", "Nanoseconds since 1970 UTC.")},
     {"random", env_random_method, METH_O, PY_DOC("random($self, n, /)", "n random bytes.")},
     {NULL, NULL, 0, NULL},
@@ -280,6 +281,11 @@ static PyObject *pool_get_peak(PyObject *op, void *closure)
     return pool_ask(op, names_pool_peak);
 }
 
+static PyMethodDef pool_methods[] = {
+    PY_NO_PICKLE,
+    {NULL, NULL, 0, NULL},
+};
+
 static PyGetSetDef pool_getset[] = {
     {"budget", pool_get_budget, pool_set_budget, PyDoc_STR("bytes, over all its volumes"), NULL},
     {"held", pool_get_held, NULL, PyDoc_STR("bytes held now"), NULL},
@@ -292,6 +298,7 @@ static PyType_Slot pool_slots[] = {
                        "remember of their directories."),
     PY_SLOT(Py_tp_new, pool_new),
     PY_SLOT(Py_tp_dealloc, pool_dealloc),
+    PY_SLOT(Py_tp_methods, pool_methods),
     PY_SLOT(Py_tp_getset, pool_getset),
     {0, NULL},
 };

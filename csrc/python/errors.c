@@ -12,6 +12,16 @@ PyObject *py_raise_closed(const char *what)
     return NULL;
 }
 
+PyObject *py_raise_inherited(const char *what)
+{
+    PyErr_Format(
+        PyExc_ValueError,
+        "I/O operation on a %s that was opened before a fork, and is the parent's: open it "
+        "again in this process",
+        what);
+    return NULL;
+}
+
 /* A path as a message should show it: the text of a place on a volume. New reference. */
 static PyObject *shown(PyObject *path)
 {

@@ -14,5 +14,7 @@ PyObject *py_raise(struct py_state *st, int rc, const struct base_error *e, PyOb
                    PyObject *path2);
 /* ValueError "I/O operation on closed …", as io does; always returns NULL. */
 PyObject *py_raise_closed(const char *what);
+/* The same for what was opened before a fork whose child this process is. */
+PyObject *py_raise_inherited(const char *what);
 
 #endif

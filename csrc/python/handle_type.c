@@ -402,6 +402,7 @@ static PyMethodDef handle_methods[] = {
     {"extents", handle_extents, METH_NOARGS,
      PY_DOC("extents($self, /)", "Where the file lies: a list of Extent.")},
     {"sync", handle_sync, METH_NOARGS, PY_DOC("sync($self, /)", "Makes the file durable.")},
+    PY_NO_PICKLE,
     {"close", handle_close, METH_NOARGS, PY_DOC("close($self, /)", "Closes it. Twice is fine.")},
     {NULL, NULL, 0, NULL},
 };

@@ -43,6 +43,18 @@ void py_free(PyObject *op)
     Py_DECREF(type);
 }
 
+PyObject *py_refuse_pickle(PyObject *op, PyObject *unused)
+{
+    PyObject *name = PyType_GetName(Py_TYPE(op));
+
+    (void)unused;
+    if (name) {
+        PyErr_Format(PyExc_TypeError, "cannot pickle %R object", name);
+        Py_DECREF(name);
+    }
+    return NULL;
+}
+
 /* ---- state ---- */
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

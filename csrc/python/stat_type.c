@@ -311,10 +311,90 @@ static PyObject *stat_repr(PyObject *op)
         (long long)s->modified, (unsigned long)s->first_cluster, (unsigned)s->attributes);
 }
 
+/* ---- pickles and copies ---- */
+
+/* The arguments of _restore. */
+static PyObject *stat_state(const struct py_stat *self)
+{
+    const struct volume_stat *s = &self->s;
+
+    return Py_BuildValue(
+        "(kkkkkKKKKLLLhhhkNKk)", (unsigned long)self->device, (unsigned long)self->cluster_size,
+        (unsigned long)s->kind, (unsigned long)s->attributes, (unsigned long)s->nlink,
+        (unsigned long long)s->inode, (unsigned long long)s->size,
+        (unsigned long long)s->valid_size, (unsigned long long)s->allocated, (long long)s->created,
+        (long long)s->modified, (long long)s->accessed, s->created_offset, s->modified_offset,
+        s->accessed_offset, (unsigned long)s->first_cluster, PyBool_FromLong(s->contiguous),
+        (unsigned long long)s->entry_offset, (unsigned long)s->entry_count);
+}
+
+static PyObject *stat_reduce(PyObject *op, PyObject *unused)
+{
+    PyObject *restore = PyObject_GetAttrString((PyObject *)Py_TYPE(op), "_restore");
+    PyObject *state = restore ? stat_state(stat_of(op)) : NULL;
+
+    (void)unused;
+    if (!state) {
+        Py_XDECREF(restore);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", restore, state);
+}
+
+static PyObject *stat_restore(PyObject *type, PyObject *args)
+{
+    unsigned long device, cluster_size, kind, attributes, nlink, first_cluster, entry_count;
+    unsigned long long inode, size, valid_size, allocated, entry_offset;
+    long long created, modified, accessed;
+    short created_offset, modified_offset, accessed_offset;
+    int contiguous;
+    PyObject *op;
+
+    if (!PyArg_ParseTuple(args, "kkkkkKKKKLLLhhhkpKk", &device, &cluster_size, &kind, &attributes,
+                          &nlink, &inode, &size, &valid_size, &allocated, &created, &modified,
+                          &accessed, &created_offset, &modified_offset, &accessed_offset,
+                          &first_cluster, &contiguous, &entry_offset, &entry_count)) {
+        return NULL;
+    }
+    op = py_alloc((PyTypeObject *)type);
+    if (op) {
+        stat_of(op)->device = (uint32_t)device;
+        stat_of(op)->cluster_size = (uint32_t)cluster_size;
+        stat_of(op)->s = (struct volume_stat){
+            .kind = kind == VOLUME_DIRECTORY ? VOLUME_DIRECTORY : VOLUME_FILE,
+            .attributes = (uint32_t)attributes,
+            .nlink = (uint32_t)nlink,
+            .inode = inode,
+            .size = size,
+            .valid_size = valid_size,
+            .allocated = allocated,
+            .created = created,
+            .modified = modified,
+            .accessed = accessed,
+            .created_offset = created_offset,
+            .modified_offset = modified_offset,
+            .accessed_offset = accessed_offset,
+            .first_cluster = (uint32_t)first_cluster,
+            .contiguous = contiguous != 0,
+            .entry_offset = entry_offset,
+            .entry_count = (uint32_t)entry_count,
+        };
+    }
+    return op;
+}
+
+static PyMethodDef stat_methods[] = {
+    {"__reduce__", stat_reduce, METH_NOARGS, PY_DOC("__reduce__($self, /)", "For pickle.")},
+    {"_restore", stat_restore, METH_VARARGS | METH_CLASS,
+     PY_DOC("_restore($type, /, *fields)", "What __reduce__ has taken apart.")},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot stat_slots[] = {
     PY_SLOT(Py_tp_doc, "What is known of one file or directory.\n\nThe attributes and the first "
                        "ten items are those of os.stat_result; times are UTC."),
     PY_SLOT(Py_tp_dealloc, py_free),
+    PY_SLOT(Py_tp_methods, stat_methods),
     PY_SLOT(Py_tp_getset, stat_getset),
     PY_SLOT(Py_tp_repr, stat_repr),
     PY_SLOT(Py_tp_hash, stat_hash),

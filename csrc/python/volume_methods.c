@@ -328,6 +328,7 @@ PyMethodDef py_volume_methods[] = {
      PY_DOC("set_sync($self, sync, /)", "'lazy', 'dirsync' or 'sync'.")},
     {"read_raw", PY_METHOD(volume_read_raw_method), FAST,
      PY_DOC("read_raw($self, length, offset, /)", "Bytes of the volume as its caches see them.")},
+    PY_NO_PICKLE,
     {"__enter__", volume_enter, METH_NOARGS, PY_DOC("__enter__($self, /)", "Itself.")},
     {"__exit__", PY_METHOD(volume_exit), FAST,
      PY_DOC("__exit__($self, exc_type, exc, traceback, /)", "Closes the volume.")},

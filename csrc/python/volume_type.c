@@ -11,16 +11,26 @@
 #include "python/regional.h"
 #include "python/stat_type.h"
 
-bool py_volume_is_closed(struct py_volume *self)
+static bool was_closed(struct py_volume *self)
 {
     return !__atomic_load_n(&self->volume, __ATOMIC_ACQUIRE) ||
            __atomic_load_n(&self->closed, __ATOMIC_ACQUIRE);
 }
 
+bool py_volume_is_closed(struct py_volume *self)
+{
+    return was_closed(self) || volume_is_inherited(self->volume);
+}
+
+static PyObject *raise_closed(struct py_volume *self)
+{
+    return was_closed(self) ? py_raise_closed("volume") : py_raise_inherited("volume");
+}
+
 bool py_volume_ready(struct py_volume *self)
 {
     if (py_volume_is_closed(self)) {
-        py_raise_closed("volume");
+        raise_closed(self);
         return false;
     }
     return true;
@@ -31,10 +41,10 @@ PyObject *py_volume_raise(struct py_volume *self, int rc, const struct base_erro
 {
     if (rc == -EBADF && !PyErr_Occurred()) {
         if (py_volume_is_closed(self)) {
-            return py_raise_closed("volume");
+            return raise_closed(self);
         }
         if (py_device_is_closed(py_device_of(self->device))) {
-            return py_raise_closed("device");
+            return py_device_raise_closed(py_device_of(self->device));
         }
     }
     return py_raise(self->state, rc, e, path, path2);
@@ -138,7 +148,7 @@ static int adopt(struct py_volume *self, struct volume *v)
         return 0;
     }
     py_discard(unref, v);
-    PyErr_SetString(PyExc_RuntimeError, "the volume is open already");
+    PyErr_SetString(PyExc_ValueError, "the volume is open already");
     return -1;
 }
 
@@ -161,7 +171,7 @@ static int open_with(struct py_volume *self, PyObject *const *in, const char *fs
             py_discard(unref, v);
         }
         if (rc == -EBADF && py_device_is_closed(device) && !PyErr_Occurred()) {
-            py_raise_closed("device");
+            py_device_raise_closed(device);
         } else {
             py_raise(self->state, rc, &e, NULL, NULL);
         }
@@ -196,7 +206,7 @@ static int volume_init(PyObject *op, PyObject *args, PyObject *keywords)
     int rc;
 
     if (self->device) {
-        PyErr_SetString(PyExc_RuntimeError, "the volume is open already");
+        PyErr_SetString(PyExc_ValueError, "the volume is open already");
         return -1;
     }
     self->state = py_state_of_subtype(Py_TYPE(op));

@@ -13,6 +13,11 @@
 #include "base/os.h"
 #include "volume/internal.h"
 
+bool volume_is_inherited(const struct volume *v)
+{
+    return v->process != os_process_id();
+}
+
 /* ---- frame ---- */
 
 int volume_enter(struct volume *v, const char *call, const char *path, struct base_error *e)
@@ -21,6 +26,8 @@ int volume_enter(struct volume *v, const char *call, const char *path, struct ba
     /* A device that is Python code may call back into the volume it serves. */
     if (__atomic_load_n(&v->owner, __ATOMIC_RELAXED) == self)
         return -EDEADLK;
+    if (volume_is_inherited(v))
+        return -EBADF; /* whoever holds the lock is in another process */
     os_mutex_lock(v->lock);
     if (v->closed) {
         os_mutex_unlock(v->lock);
@@ -119,14 +126,24 @@ int volume_leave(struct volume *v, enum volume_change change, int rc)
     return rc;
 }
 
+/* For what has no caller to tell; false: somebody is inside. */
+static bool enter_if_free(struct volume *v)
+{
+    if (!os_mutex_trylock(v->lock))
+        return false;
+    __atomic_store_n(&v->owner, os_thread_id(), __ATOMIC_RELAXED);
+    v->error = &v->own_error;
+    base_error_clear(v->error);
+    if (volume_is_inherited(v))
+        v->closed = true; /* what is let go of changes nothing */
+    if (!v->closed)
+        cache_set_operation(v->cache, ++v->op, 0);
+    return true;
+}
+
 void volume_reap_if_free(struct volume *v)
 {
-    while (__atomic_load_n(&v->doomed, __ATOMIC_SEQ_CST) && os_mutex_trylock(v->lock)) {
-        __atomic_store_n(&v->owner, os_thread_id(), __ATOMIC_RELAXED);
-        v->error = &v->own_error;
-        base_error_clear(v->error);
-        if (!v->closed)
-            cache_set_operation(v->cache, ++v->op, 0);
+    while (__atomic_load_n(&v->doomed, __ATOMIC_SEQ_CST) && enter_if_free(v)) {
         volume_handles_reap(v);
         unlock(v);
     }
@@ -190,6 +207,7 @@ static struct volume *volume_new(struct device *d, const struct volume_options *
         return NULL;
     }
     v->lock = lock;
+    v->process = os_process_id();
     v->refs = 1;
     v->device = device_ref(d);
     env_init_system(&v->own_env);
@@ -346,10 +364,30 @@ struct volume *volume_ref(struct volume *v)
     return v;
 }
 
+/* The parent's volume: nothing is written, and what a thread of the parent has left half-way stays
+ * as it is, but for the device. */
+static void let_go_of_inherited(struct volume *v)
+{
+    if (!v->device) { /* it had ended before */
+        destroy(v);
+    } else if (enter_if_free(v)) {
+        struct device *d = end(v);
+        unlock(v);
+        device_unref(d);
+        destroy(v);
+    } else {
+        device_unref(v->device);
+    }
+}
+
 void volume_unref(struct volume *v)
 {
     if (__atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL) != 0)
         return;
+    if (volume_is_inherited(v)) {
+        let_go_of_inherited(v);
+        return;
+    }
     if (!v->closed)
         volume_abandon(v);
     destroy(v);

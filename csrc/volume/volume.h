@@ -5,6 +5,8 @@
  * Public functions take the lock, so that any thread may call them; what a driver gets is always
  * called under it. Paths are UTF-8 (lone surrogates as three bytes), parts divided by '/'; a
  * leading '/' and empty and "." parts mean nothing, ".." goes up (at the root it stays).
+ * In the child of a fork a volume that the parent has opened is as closed (-EBADF), and letting go
+ * of it writes nothing: another thread may have been inside it, and its device is the parent's.
  */
 #ifndef PYEXFAT_VOLUME_VOLUME_H
 #define PYEXFAT_VOLUME_VOLUME_H
@@ -259,8 +261,9 @@ struct volume {
     bool has_uuid;
     /* guarded by lock */
     struct os_mutex *lock;
-    uint64_t owner; /* atomic: thread that holds the lock */
-    bool closed;    /* nothing may be written any more: nodes are let go of after this is set */
+    uint64_t process; /* os_process_id() of who opened it */
+    uint64_t owner;   /* atomic: thread that holds the lock */
+    bool closed;      /* nothing may be written any more: nodes are let go of after this is set */
     struct base_error *error; /* of the call under way; never NULL while locked */
     uint64_t op;
     struct base_map nodes;                      /* key -> node */
@@ -307,6 +310,8 @@ int volume_open(struct device *d, const char *fs, const struct volume_options *o
 /* Syncs, marks clean, ends. Later calls get -EBADF. The memory goes with the last reference
  * (volume_unref). */
 int volume_close(struct volume *v, struct base_error *e);
+/* Opened before a fork whose child this process is. */
+bool volume_is_inherited(const struct volume *v);
 int volume_abandon(struct volume *v); /* ends without writing anything: as a power cut would */
 struct volume *volume_ref(struct volume *v);
 void volume_unref(struct volume *v); /* an open volume that loses its last reference is abandoned */

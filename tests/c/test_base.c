@@ -311,7 +311,11 @@ static void test_file(void)
     CHECK(os_file_open("/dev/null", OS_OPEN_WRITE, &made, &info) == -ENOTBLK);
     CHECK(os_file_open("/tmp/no/such", 0, &made, &info) == -ENOENT);
     CHECK(os_file_read(fd, (4 << 20) - 4, end, sizeof end) == -EIO); /* the end comes in between */
-    CHECK(os_file_close(fd) == 0 && unlink(path) == 0);
+    CHECK(os_file_open(path, OS_OPEN_WRITE, &made, &info) == -EBUSY);
+    made = dup(fd); /* shares the lock, which goes all the same */
+    CHECK(made >= 0 && os_file_release(fd) == 0);
+    CHECK(os_file_open(path, OS_OPEN_WRITE, &fd, &info) == 0);
+    CHECK(os_file_close(made) == 0 && os_file_close(fd) == 0 && unlink(path) == 0);
 }
 
 int main(void)

@@ -1,5 +1,9 @@
 /* Volumes from open to end: sync modes, read-only volumes, failing devices, closing and abandoning.
  */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os.h"
 #include "volume_help.h"
 
 /* ---- sync modes ---- */
@@ -380,6 +384,65 @@ static void test_read_only_device(void)
     device_unref(d);
 }
 
+/* ---- forks ---- */
+
+/* What the child of a fork may do with its parent's volume. */
+static int in_child(struct volume *v, struct volume_handle *h, struct device *d)
+{
+    struct volume *other = NULL;
+    struct device *copy = NULL;
+    struct volume_options o;
+    uint8_t sector[512];
+    size_t done;
+    volume_options_init(&o);
+    CHECK(volume_is_inherited(v));
+    CHECK_RC(stat_rc(v, "/f"), -EBADF);
+    CHECK_RC(volume_touch(v, "/g", true, NULL), -EBADF);
+    CHECK_RC(volume_file_write(h, 0, "child", 5, &done, NULL, NULL), -EBADF);
+    CHECK_RC(volume_file_close(h, NULL), -EBADF);
+    CHECK_RC(volume_sync(v, NULL), -EBADF);
+    CHECK_RC(volume_close(v, NULL), 0);
+    CHECK_RC(device_read(d, 0, sector, sizeof sector), -EBADF);
+    CHECK_RC(device_write(d, 0, sector, sizeof sector, NULL), -EBADF);
+    CHECK_RC(device_flush(d), -EBADF);
+    CHECK_RC(device_branch_new(d, &copy), -EBADF);
+    CHECK_RC(volume_open(d, NULL, &o, &other, NULL), -EBADF);
+    volume_file_unref(h);
+    volume_unref(v);
+    CHECK_RC(device_close(d), 0);
+    device_unref(d);
+    return 0;
+}
+
+/* busy: as if another thread were inside the volume and writing to the device. */
+static void test_fork(bool busy)
+{
+    struct device *d = formatted(8 * MIB);
+    struct volume *v = opened(d, true, VOLUME_LAZY);
+    struct volume_handle *h = file(v, "/f", WRITE | CREATE);
+    size_t done;
+    int status = -1;
+    CHECK_RC(volume_unlink(v, "/f", NULL), 0);
+    CHECK_RC(volume_file_write(h, 0, "parent", 6, &done, NULL, NULL), 0);
+    if (busy) {
+        os_mutex_lock(v->lock);
+        os_mutex_lock(d->lock);
+    }
+    pid_t child = fork();
+    if (child == 0)
+        _exit(in_child(v, h, d));
+    if (busy) {
+        os_mutex_unlock(d->lock);
+        os_mutex_unlock(v->lock);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    CHECK(!volume_is_inherited(v));
+    CHECK_RC(volume_touch(v, "/g", false, NULL), 0);
+    volume_file_unref(h);
+    closed(v);
+    device_unref(d);
+}
+
 int main(void)
 {
     test_dirsync();
@@ -393,5 +456,7 @@ int main(void)
     test_open_volume();
     test_backup();
     test_read_only_device();
+    test_fork(false);
+    test_fork(true);
     return 0;
 }
