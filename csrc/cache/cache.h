@@ -102,6 +102,12 @@ bool cache_tier_dirty(const struct cache *c, enum cache_tier tier);
  * may be reused. Any edit may commit, so ask for the epoch of something freed after the edit that
  * frees it. */
 uint64_t cache_epoch(const struct cache *c);
+/* How often the device has said EIO. */
+uint32_t cache_failures(const struct cache *c);
+/* Bits of one byte, at once and past the tiers, on the device and in its block if there is one: for
+ * a mark that must be there even where nothing else can be written. Not flushed. */
+int cache_put_bits(struct cache *c, uint64_t offset, uint8_t clear, uint8_t set,
+                   enum device_structure what);
 /* Drops every block without writing (after a failed operation on a volume that is being abandoned).
  */
 void cache_abandon(struct cache *c);

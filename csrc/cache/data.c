@@ -341,6 +341,34 @@ int cache_write_plain_zeros(struct cache *c, uint64_t offset, uint64_t n,
     return r;
 }
 
+/* ---- marks ---- */
+
+int cache_put_bits(struct cache *c, uint64_t offset, uint8_t clear, uint8_t set,
+                   enum device_structure what)
+{
+    struct device_tag tag = {.op = c->op, .object = c->object, .structure = (uint32_t)what};
+    uint64_t start = offset & ~((uint64_t)c->sector_size - 1);
+    if (!cache_range_ok(c, offset, 1)) {
+        return -EINVAL;
+    }
+    if (cache_scratch(c, c->sector_size) < c->sector_size) {
+        return -ENOMEM;
+    }
+    /* The sector as it is on the device: what is dirty in its block waits for its turn. */
+    int r = cache_device_read(c, start, c->scratch, c->sector_size);
+    uint8_t *byte = c->scratch + (offset - start), old = *byte;
+    *byte = (uint8_t)((old & ~clear) | set);
+    if (r == 0 && *byte != old) {
+        r = cache_device_write(c, start, c->scratch, c->sector_size, CACHE_MARK, &tag);
+    }
+    struct cache_block *b = r == 0 ? cache_find(c, offset >> c->block_shift) : NULL;
+    if (b != NULL) {
+        byte = b->data + (offset & (c->block_size - 1));
+        *byte = (uint8_t)((*byte & ~clear) | set);
+    }
+    return r;
+}
+
 /* ---- free space ---- */
 
 void cache_forget(struct cache *c, uint64_t offset, uint64_t n)

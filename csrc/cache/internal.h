@@ -47,6 +47,7 @@ struct cache {
     struct cache_list lru;    /* head: recent */
     struct cache_list tiers[CACHE_TIERS];
     size_t dirty;       /* blocks in all tiers */
+    uint32_t failures;  /* EIO of the device */
     uint32_t unflushed; /* tiers written since the device was last flushed, a bit each */
     uint64_t epoch, op, object;
     uint8_t *scratch; /* merged writes, reads ahead */

@@ -16,9 +16,21 @@
 
 /* ---- the device, with the counters kept ---- */
 
+/* What the device has said. */
+static int heard(struct cache *c, int r)
+{
+    c->failures += r == -EIO;
+    return r;
+}
+
+uint32_t cache_failures(const struct cache *c)
+{
+    return c->failures;
+}
+
 int cache_device_read(struct cache *c, uint64_t offset, void *buffer, size_t n)
 {
-    int r = device_read(c->device, offset, buffer, n);
+    int r = heard(c, device_read(c->device, offset, buffer, n));
     if (r == 0) {
         c->counters->device_reads++;
         c->counters->bytes_read += n;
@@ -39,7 +51,7 @@ int cache_device_write(struct cache *c, uint64_t offset, const void *buffer, siz
                        enum cache_tier tier, const struct device_tag *tag)
 {
     c->unflushed |= 1u << tier;
-    int r = device_write(c->device, offset, buffer, n, tag);
+    int r = heard(c, device_write(c->device, offset, buffer, n, tag));
     if (r == 0) {
         count_write(c, tag->structure, n);
     }
@@ -50,7 +62,7 @@ int cache_device_zero(struct cache *c, uint64_t offset, uint64_t n, enum cache_t
                       const struct device_tag *tag)
 {
     c->unflushed |= 1u << tier;
-    int r = device_zero(c->device, offset, n, tag);
+    int r = heard(c, device_zero(c->device, offset, n, tag));
     if (r == 0 && device_has(c->device, DEVICE_CHEAP_ZERO)) {
         c->counters->bytes_zeroed += n;
     } else if (r == 0) {
@@ -71,7 +83,7 @@ static bool dirty_up_to(const struct cache *c, enum cache_tier upto)
 
 static int flush_device(struct cache *c)
 {
-    int r = device_flush(c->device);
+    int r = heard(c, device_flush(c->device));
     if (r < 0) {
         return r;
     }

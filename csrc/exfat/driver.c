@@ -37,6 +37,7 @@ const struct volume_driver exfat_driver = {
     .name_of = exfat_name_of,
     .write_node = exfat_write_node,
     .release = clusters_release,
+    .mark_failure = exfat_mark_failure,
     .sync = exfat_sync,
     .statfs = clusters_statfs,
     .get_label = exfat_get_label,

@@ -163,6 +163,7 @@ int exfat_node_from_set(struct clusters_node *dir, const struct exfat_set *set,
 int exfat_write_node(struct volume_node *node); /* its set into the cache */
 int exfat_mark_dirty(struct clusters *h);       /* before the first change */
 int exfat_mark_clean(struct clusters *h);
+int exfat_mark_failure(struct volume *v);
 int exfat_lookup(struct volume_node *dir, const char *name, size_t n, struct volume_node **out);
 int exfat_list(struct volume_node *dir, uint64_t *cursor, struct volume_list *list, bool *end);
 int exfat_create(struct volume_node *dir, const char *name, size_t n, enum volume_kind kind,

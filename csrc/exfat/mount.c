@@ -333,3 +333,14 @@ int exfat_mark_clean(struct clusters *h)
     }
     return rc;
 }
+
+int exfat_mark_failure(struct volume *v)
+{
+    struct exfat *x = exfat_of(v);
+    int rc =
+        cache_put_bits(v->cache, EXFAT_BOOT_VOLUME_FLAGS, 0, EXFAT_FLAG_MEDIA_FAILURE, DEVICE_BOOT);
+    if (rc == 0) {
+        x->g.volume_flags |= EXFAT_FLAG_MEDIA_FAILURE;
+    }
+    return rc;
+}

@@ -18,9 +18,7 @@ enum {
     BACKUP_USUAL = 6,
     MEDIA_REMOVABLE = 0xF0,
     MEDIA_FIXED = 0xF8, /* and all above */
-    DIRTY = 1,
-    HARD_ERROR = 2,
-    ENTRY_SHIFT = 5, /* directory entries of 32 bytes */
+    ENTRY_SHIFT = 5,    /* directory entries of 32 bytes */
 };
 
 /* A sector under examination: where it is, and where complaints go. */
@@ -112,8 +110,8 @@ static void take_extended(const uint8_t *p, struct fat_geometry *g)
     if (g->has_extended) {
         g->has_serial = true;
         g->serial = base_le32(serial);
-        g->dirty = (*dirty & DIRTY) != 0;
-        g->hard_error = (*dirty & HARD_ERROR) != 0;
+        g->dirty = (*dirty & FAT_BS_DIRTY) != 0;
+        g->hard_error = (*dirty & FAT_BS_HARD_ERROR) != 0;
     }
     /* Before the extended record came, the field had two bytes. */
     g->hidden_sectors = g->has_extended || g->bits == 32 ? base_le32(p + FAT_BPB_HIDDEN_SECTORS)

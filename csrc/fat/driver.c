@@ -42,6 +42,7 @@ const struct volume_driver fat_driver = {
     .name_of = fat_name_of,
     .write_node = fat_write_node,
     .release = clusters_release,
+    .mark_failure = fat_mark_failure,
     .sync = fat_sync,
     .statfs = clusters_statfs,
     .get_label = fat_get_label,

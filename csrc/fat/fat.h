@@ -75,6 +75,7 @@ int fat_table_clear(struct clusters *h, uint32_t first, uint32_t count,
 uint64_t fat_table_offset(const struct clusters *h, uint32_t cluster);
 int fat_table_marks(struct fat *f, bool clean,
                     enum cache_tier tier); /* the clean bit of FAT[1], all copies */
+int fat_table_failure(struct fat *f);      /* the bit for hard errors, past the cache's order */
 int fat_map_pin(struct clusters *h, uint32_t bit, struct clusters_part *out);
 int fat_map_mark(struct clusters *h, uint32_t bit, uint32_t n, bool used, uint32_t *changed);
 uint64_t fat_map_offset(struct clusters *h, uint32_t bit);
@@ -155,6 +156,7 @@ int fat_node_from_set(struct clusters_node *dir, const struct fat_set *set,
 int fat_write_node(struct volume_node *node);
 int fat_mark_dirty(struct clusters *h);
 int fat_mark_clean(struct clusters *h);
+int fat_mark_failure(struct volume *v);
 int fat_lookup(struct volume_node *dir, const char *name, size_t n, struct volume_node **out);
 int fat_list(struct volume_node *dir, uint64_t *cursor, struct volume_list *list, bool *end);
 int fat_create(struct volume_node *dir, const char *name, size_t n, enum volume_kind kind,

@@ -170,18 +170,23 @@ void fat_unmount(struct volume *v)
     v->private = NULL;
 }
 
+static uint64_t marks_offset(const struct fat *f)
+{
+    return f->g.bits == 32 ? FAT_BS32_DIRTY : FAT_BS16_DIRTY;
+}
+
 /* Both marks: the boot sector's byte and the bit of FAT[1]. */
 static int write_marks(struct fat *f, bool dirty, enum cache_tier tier)
 {
     struct cache *c = f->heap.volume->cache;
-    uint64_t at = f->g.bits == 32 ? FAT_BS32_DIRTY : FAT_BS16_DIRTY;
+    uint64_t at = marks_offset(f);
     uint8_t byte;
     int rc = fat_table_marks(f, !dirty, tier);
     if (rc < 0 || !f->g.has_extended) {
         return rc;
     }
     rc = cache_read(c, at, &byte, 1);
-    byte = (uint8_t)(dirty ? byte | 1u : byte & ~1u);
+    byte = (uint8_t)(dirty ? byte | FAT_BS_DIRTY : byte & ~(unsigned)FAT_BS_DIRTY);
     return rc < 0 ? rc : cache_write(c, at, &byte, 1, tier, DEVICE_BOOT);
 }
 
@@ -231,6 +236,16 @@ int fat_mark_clean(struct clusters *h)
     if (rc == 0) {
         f->marked = v->was_dirty;
         h->changed = false;
+    }
+    return rc;
+}
+
+int fat_mark_failure(struct volume *v)
+{
+    struct fat *f = fat_of(v);
+    int rc = fat_table_failure(f);
+    if (rc == 0 && f->g.has_extended) {
+        rc = cache_put_bits(v->cache, marks_offset(f), 0, FAT_BS_HARD_ERROR, DEVICE_BOOT);
     }
     return rc;
 }

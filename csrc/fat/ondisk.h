@@ -20,7 +20,7 @@ enum { /* boot sector [Boot]; byte offsets */
        FAT_BPB_TOTAL_SECTORS32 = 32,
        /* FAT12, FAT16 */
        FAT_BS16_DRIVE = 36,
-       FAT_BS16_DIRTY = 37, /* bit 0: dirty, bit 1: surface scan wanted */
+       FAT_BS16_DIRTY = 37, /* FAT_BS_DIRTY, FAT_BS_HARD_ERROR */
        FAT_BS16_SIGNATURE = 38,
        FAT_BS16_SERIAL = 39,
        FAT_BS16_LABEL = 43,
@@ -41,6 +41,7 @@ enum { /* boot sector [Boot]; byte offsets */
        FAT_BS_END_MARK = 510,
        FAT_LABEL_BYTES = 11,
 };
+enum { FAT_BS_DIRTY = 1, FAT_BS_HARD_ERROR = 2 };
 enum { FAT_EXT_ACTIVE = 0x0F, FAT_EXT_NO_MIRROR = 0x80 }; /* BPB_ExtFlags */
 enum { FAT_EXTENDED_SIGNATURE = 0x29, FAT_EXTENDED_SIGNATURE_OLD = 0x28 };
 

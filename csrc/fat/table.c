@@ -228,3 +228,17 @@ int fat_table_marks(struct fat *f, bool clean, enum cache_tier tier)
     struct run r = {1, 1, clean ? value | bit : value & ~bit, false};
     return write_run(f, &r, tier);
 }
+
+int fat_table_failure(struct fat *f)
+{
+    /* The bit is in the last byte of entry 1. */
+    uint32_t bit = f->g.bits == 16 ? FAT16_NO_HARD_ERROR >> 8 : FAT32_NO_HARD_ERROR >> 24;
+    int rc = 0;
+    for (uint32_t copy = 0; rc == 0 && f->g.bits != 12 && copy < f->g.fats; copy++) {
+        if (f->g.mirror || copy == f->g.active_fat) {
+            uint64_t at = copy_offset(f, copy) + entry_byte(f, 1) + entry_width(f) - 1;
+            rc = cache_put_bits(f->heap.volume->cache, at, (uint8_t)bit, 0, DEVICE_FAT);
+        }
+    }
+    return rc;
+}

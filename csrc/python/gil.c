@@ -169,7 +169,7 @@ static int errno_for_core(PyObject *exception)
         return -ENOMEM;
     }
     if (!PyErr_GivenExceptionMatches(exception, PyExc_OSError)) {
-        return -EIO;
+        return -ECANCELED; /* no failure of a medium: Ctrl-C, a file object that is closed */
     }
     number = PyObject_GetAttrString(exception, "errno");
     if (number && PyLong_Check(number)) {

@@ -72,8 +72,20 @@ void volume_defer(struct volume *v, int rc)
         v->deferred = rc;
 }
 
+/* A medium that fails is marked so, if it still takes that: after the call in which it failed, and
+ * with every sync until it is done. What the call says does not depend on it. */
+static void note_failure(struct volume *v, bool again)
+{
+    uint32_t failures = cache_failures(v->cache);
+    if (!v->writable || v->media_failure || failures == (again ? 0 : v->failures_answered))
+        return;
+    v->media_failure = v->driver->mark_failure(v) == 0;
+    v->failures_answered = cache_failures(v->cache);
+}
+
 int volume_write_back(struct volume *v, bool clean)
 {
+    note_failure(v, true);
     int rc = volume_write_dirty_nodes(v);
     int r = v->driver->sync(v, clean && !v->failed);
     rc = rc < 0 ? rc : r;
@@ -117,6 +129,7 @@ int volume_leave(struct volume *v, enum volume_change change, int rc)
     r = volume_balance(v);
     if (rc >= 0 && r < 0)
         rc = r;
+    note_failure(v, false);
     if (rc >= 0 || rc == v->deferred) {
         rc = v->deferred < 0 ? v->deferred : rc;
         v->deferred = 0;
@@ -329,6 +342,7 @@ static int close_writing(struct volume *v)
     volume_handles_reap(v);
     volume_handles_detach(v);
     int rc = volume_write_back(v, true);
+    note_failure(v, false);
     int r = cache_commit(v->cache, CACHE_CLEAN, true);
     rc = rc < 0 ? rc : r;
     return rc < 0 ? rc : v->deferred;

@@ -190,6 +190,7 @@ struct volume_driver {
     int (*write_node)(struct volume_node *node); /* node->dirty: its entry into the cache */
     int (*release)(struct volume_node
                        *node); /* last reference gone: space of an unlinked node, then free(node) */
+    int (*mark_failure)(struct volume *v); /* that its medium has failed, past the cache's order */
     int (*sync)(struct volume *v,
                 bool clean); /* everything on the device; clean: clear the dirty mark too */
     int (*statfs)(struct volume *v, struct volume_statfs *out);
@@ -248,9 +249,10 @@ struct volume {
     struct base_zone zone;
     const struct volume_codepage *codepage; /* of the options, while it is being mounted */
     bool writable;
-    bool from_backup; /* opened from the backup boot region */
-    bool was_dirty;   /* the dirty mark was set when it was opened */
-    bool media_failure;
+    bool from_backup;           /* opened from the backup boot region */
+    bool was_dirty;             /* the dirty mark was set when it was opened */
+    bool media_failure;         /* so it is marked */
+    uint32_t failures_answered; /* of the device, when it was last tried to mark that */
     bool claimed;
     bool failed; /* a write-back failed: stays marked dirty */
     /* filled in by mount */

@@ -669,6 +669,43 @@ static void test_tags(void)
     device_unref(memory);
 }
 
+/* A bit on the device and in its block; what else is dirty there waits for its turn. */
+static void test_put_bits(void)
+{
+    struct rig r;
+    uint8_t b;
+    rig_up(&r, DISK, 512, 1 << 20);
+    r.disk->bytes[4096] = 0x0f;
+    CHECK(poke(r.cache, 4097, 0x77, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(cache_put_bits(r.cache, 4096, 0x05, 0x80, DEVICE_FAT) == 0);
+    CHECK(r.disk->writes == 1 && r.disk->last_offset == 4096 && r.disk->last_n == 512);
+    CHECK(r.disk->bytes[4096] == 0x8a && r.disk->bytes[4097] != 0x77);
+    CHECK(cache_read(r.cache, 4096, &b, 1) == 0 && b == 0x8a);
+    CHECK(cache_tier_dirty(r.cache, CACHE_ENTRY) && r.n.writes_by_structure[DEVICE_FAT] == 1);
+    CHECK(cache_put_bits(r.cache, 4096, 0x05, 0x80, DEVICE_FAT) == 0); /* so it is already */
+    CHECK(r.disk->writes == 1);
+    CHECK(cache_put_bits(r.cache, 9000, 0xff, 0x01, DEVICE_FAT) == 0); /* in no block */
+    CHECK(r.disk->writes == 2 && r.disk->bytes[9000] == 0x01 && r.disk->flushes == 0);
+    CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == 0);
+    CHECK(r.disk->bytes[4096] == 0x8a && r.disk->bytes[4097] == 0x77 && r.disk->flushes == 2);
+    CHECK(cache_put_bits(r.cache, DISK, 1, 0, DEVICE_FAT) == -EINVAL &&
+          cache_failures(r.cache) == 0);
+    r.disk->fail_reads = true;
+    CHECK(cache_put_bits(r.cache, 4096, 0xff, 0, DEVICE_FAT) == -EIO);
+    r.disk->fail_reads = false;
+    r.disk->fail_in = 1;
+    CHECK(cache_put_bits(r.cache, 4096, 0xff, 0, DEVICE_FAT) == -EIO);
+    CHECK(r.disk->bytes[4096] == 0x8a && cache_failures(r.cache) == 2);
+    CHECK(cache_read(r.cache, 4096, &b, 1) == 0 && b == 0x8a);
+    CHECK(poke(r.cache, 0, 1, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    for (unsigned failing = 1; failing <= 2; failing++) { /* a write, a flush */
+        r.disk->fail_in = failing;
+        CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == -EIO);
+        CHECK(cache_failures(r.cache) == 2 + failing);
+    }
+    rig_down(&r);
+}
+
 static void test_sectors(void)
 {
     for (uint32_t sector = 512; sector <= 4096; sector *= 2) {
@@ -693,6 +730,7 @@ int main(void)
     test_budget();
     test_streams();
     test_forget();
+    test_put_bits();
     test_sectors();
     test_tags();
     for (uint64_t seed = 1; seed <= 5; seed++) {

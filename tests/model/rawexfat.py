@@ -87,6 +87,11 @@ class RawVolume:
         """VolumeDirty [3.1.13.2]."""
         return bool(self.flags & 2)
 
+    @property
+    def hard_error(self) -> bool:
+        """MediaFailure [3.1.13.3]."""
+        return bool(self.flags & 4)
+
     def kinds(self) -> set[str]:
         """Words of the violations."""
         return {v.kind for v in self.violations}
@@ -266,8 +271,10 @@ class _Reader:
         # As many as fit, but for fewer than one FAT's rounding would allow [3.1.9].
         if volume.clusters != min((length - heap) >> cluster_shift, 2**32 - 11):
             self.bad("boot", "ClusterCount", str(volume.clusters))
-        if volume.flags & ~3:
+        if volume.flags & ~7:
             self.bad("flags", "VolumeFlags", hex(volume.flags))
+        if volume.hard_error:
+            self.bad("hard error", "VolumeFlags")
         active = volume.flags & 1
         if active and self.fats == 1:
             self.bad("flags", "ActiveFat", "there is only one FAT")
