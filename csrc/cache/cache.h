@@ -98,9 +98,9 @@ int cache_balance(struct cache *c);
 int cache_balance_within(struct cache *c);
 bool cache_is_dirty(const struct cache *c); /* any block not written, or written and not flushed */
 bool cache_tier_dirty(const struct cache *c, enum cache_tier tier);
-/* Counts commits that reached CACHE_ENTRY with everything flushed: space freed in an earlier epoch
- * may be reused. Any edit may commit, so ask for the epoch of something freed after the edit that
- * frees it. */
+/* Counts commits that reached CACHE_REMOVAL with everything flushed: space freed in an earlier
+ * epoch may be reused. Any edit may commit, so ask for the epoch of something freed after the edit
+ * that frees it. */
 uint64_t cache_epoch(const struct cache *c);
 /* How often the device has said EIO. */
 uint32_t cache_failures(const struct cache *c);

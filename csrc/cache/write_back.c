@@ -89,7 +89,7 @@ static int flush_device(struct cache *c)
     }
     c->counters->device_flushes++;
     c->unflushed = 0;
-    if (!dirty_up_to(c, CACHE_ENTRY)) {
+    if (!dirty_up_to(c, CACHE_REMOVAL)) {
         c->epoch++;
     }
     return 0;
@@ -315,7 +315,7 @@ int cache_commit(struct cache *c, enum cache_tier upto, bool flush)
             return r;
         }
         work = true;
-    } else if (flush && upto >= CACHE_ENTRY) {
+    } else if (flush && upto >= CACHE_REMOVAL) {
         c->epoch++; /* all of it was durable already */
     }
     c->counters->commits += work;

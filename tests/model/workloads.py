@@ -92,6 +92,21 @@ def deleting() -> list[Step]:
     ]
 
 
+def replacing() -> list[Step]:
+    """Files in the place of others, whose clusters are used again at once; directories move."""
+    steps = [crash.mkdir("/d"), crash.mkdir("/e"), crash.mkdir("/d/in"), crash.touch("/d/in/x")]
+    for i in range(4):
+        steps += [crash.write(f"/e/old {i}", _sized("o", 2500 + i))]
+        steps += [crash.write(f"/d/new {i}", _sized("n", 300 + i))]
+    steps.append(crash.sync())
+    for i in range(4):
+        steps.append(crash.rename(f"/d/new {i}", f"/e/old {i}"))
+        steps.append(crash.write(f"/more {i}", _sized("m", 2500 + i)))
+    for old, new in (("/d/in", "/e/in"), ("/e/in", "/in"), ("/in", "/d/again")):
+        steps += [crash.sync(), crash.rename(old, new)]
+    return steps
+
+
 def updating(names: list[str]) -> list[Step]:
     """Sizes and times of files that are on the device already."""
     return [
@@ -119,6 +134,7 @@ WORKLOADS = {
     "writing": writing,
     "renaming": renaming,
     "deleting": deleting,
+    "replacing": replacing,
     "updating": updating_plain,
 }
 
