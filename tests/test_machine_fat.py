@@ -112,3 +112,36 @@ def test_empty_file_of_others_that_has_a_cluster(way: str) -> None:
                 handle.resize(3000)
         handle.close()
     assert FAT12.read(image).kinds() <= {"chain long"}
+
+
+def test_a_set_whose_second_half_fails_leaves_nothing() -> None:
+    """Over two clusters, and the block of the second one has data that the device won't take."""
+    long = "/d/longer name of four entries, as it is"
+    size, options = FAT12.small(512)
+    with px.Device.memory(size) as device, device.faults() as faults:
+        px.format(faults, "fat12", **options).close()
+        with px.open(faults, "r+", tz="utc") as vol:
+            names = [f"n{i}" for i in range(24)]
+            vol.mkdir("/d")
+            vol.write_bytes("/before", bytes(20 * 512))
+            vol.create_many("/d", names)  # more than a cluster, the second one far away
+            vol.write_bytes("/after", bytes(8 * 512))
+            vol.remove_many("/d", names[12:20])
+            vol.sync()
+            for path, offset in (("/before", 19 * 512), ("/after", 0), ("/after", 512)):
+                with vol.open(path, "r+b", buffering=0) as file:
+                    file.seek(offset)
+                    file.write(b"x" * 100)
+            faults.add("write")
+            with pytest.raises(OSError, match=r"\[Errno 5\]"):
+                vol.touch(long)
+            faults.clear()
+            seen = FAT12.read(vol.read_raw(vol.size, 0), contents=False)
+            assert seen.kinds() <= {"dirty", "hard error"}
+            assert vol.listdir("/d") == seen.children["/d"] == names[:12] + names[20:]
+            vol.touch(long)
+        found = FAT12.read(device.pread(size, 0))
+        assert found.kinds() <= {"dirty", "hard error"}
+        assert (found.tree[long].index, found.tree[long].entries) == (14, 4)
+        first, second = found.tree["/d"].clusters
+        assert second - first > 8

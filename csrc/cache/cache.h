@@ -21,6 +21,8 @@ enum cache_tier {
     CACHE_CONTENT,  /* file data, new clusters, allocations in the bitmap */
     CACHE_CHAIN,    /* FAT entries of files; needs no flush after CONTENT */
     CACHE_ENTRY,    /* directory entries, and links that make a new directory cluster reachable */
+    CACHE_PARENT, /* the ".." of a directory that moves: after its new name, before the old one goes
+                   */
     CACHE_REMOVAL, /* what must wait for an entry elsewhere: second half of a rename, freed space */
     CACHE_CLEAN,   /* the clean mark */
     CACHE_TIERS

@@ -274,6 +274,9 @@ uint64_t clusters_dir_offset(struct clusters_node *dir, uint32_t index);
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out);
 int clusters_dir_write(struct clusters_node *dir, uint32_t index, uint32_t count, const uint8_t *in,
                        enum cache_tier tier);
+/* For roll-backs: entry by entry, so that what can't be written keeps nothing else from it. */
+void clusters_dir_put_back(struct clusters_node *dir, uint32_t index, uint32_t count,
+                           const uint8_t *in, enum cache_tier tier);
 /* Zeros over clusters [from, to) of a directory's chain, new ones: nothing points to them yet. */
 int clusters_dir_zero(struct clusters_node *dir, uint32_t from, uint32_t to);
 int clusters_dir_check_empty(struct clusters_node *dir); /* -ENOTEMPTY */
@@ -342,8 +345,9 @@ void clusters_set_written(struct clusters_node *dir, const struct clusters_slot 
 /* A set that stays in its place has other names. */
 void clusters_set_renamed(struct clusters_node *dir, uint32_t index, const uint64_t *old,
                           unsigned old_n, const uint64_t *hashes, unsigned n);
-/* An erased set was put back: tables, holes and hint may be wrong. */
-void clusters_set_restored(struct clusters_node *dir);
+/* Something was rolled back, as far as that could be done: what is in the bytes is true, and not
+ * the tables, holes and hint. */
+void clusters_set_rolled_back(struct clusters_node *dir);
 void clusters_set_erased(struct clusters_node *dir, uint32_t index, uint32_t count,
                          const uint64_t *hashes, unsigned n);
 

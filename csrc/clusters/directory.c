@@ -109,6 +109,14 @@ int clusters_dir_write(struct clusters_node *dir, uint32_t index, uint32_t count
     return 0;
 }
 
+void clusters_dir_put_back(struct clusters_node *dir, uint32_t index, uint32_t count,
+                           const uint8_t *in, enum cache_tier tier)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        (void)clusters_dir_write(dir, index + i, 1, in + ((size_t)i << CLUSTERS_ENTRY_SHIFT), tier);
+    }
+}
+
 int clusters_dir_zero(struct clusters_node *dir, uint32_t from, uint32_t to)
 {
     struct clusters *h = clusters_of(dir->base.volume);

@@ -274,7 +274,7 @@ void clusters_set_renamed(struct clusters_node *dir, uint32_t index, const uint6
     enter_names(dir, index, hashes, n);
 }
 
-void clusters_set_restored(struct clusters_node *dir)
+void clusters_set_rolled_back(struct clusters_node *dir)
 {
     names_uncertain(dir->names);
     names_holes_drop(dir->names);

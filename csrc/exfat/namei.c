@@ -148,7 +148,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     }
     if ((rc = clusters_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
         exfat_set_revoke(&set, CACHE_ENTRY);
-        clusters_set_erased(d, n->index, n->entries, &name.hash, 1);
+        clusters_set_rolled_back(d);
         goto out;
     }
     *out = &n->base;
@@ -285,7 +285,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
         rc = erase_entry(replaced, &gone, &its_name, true, CACHE_REMOVAL);
         if (rc < 0) { /* the old name comes back, and its place is not free after all */
             exfat_set_restore(old, CACHE_REMOVAL);
-            clusters_set_restored(old->dir);
+            clusters_set_rolled_back(old->dir);
         } else {
             replaced->base.unlinked = true;
             volume_node_forget(&replaced->base);
@@ -294,7 +294,7 @@ int exfat_rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     }
     if (rc < 0 && !(replaced && replaced->base.unlinked)) { /* as before: the new name goes */
         exfat_set_revoke(set, CACHE_ENTRY);
-        clusters_set_erased(dir, set->index, set->count, &name->hash, 1);
+        clusters_set_rolled_back(dir);
         return rc;
     }
     int late = rc;

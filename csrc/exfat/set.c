@@ -362,7 +362,7 @@ int exfat_set_erase(const struct exfat_set *set, enum cache_tier tier)
 
 void exfat_set_restore(const struct exfat_set *set, enum cache_tier tier)
 {
-    (void)clusters_dir_write(set->dir, set->index, set->count, set->entry, tier);
+    clusters_dir_put_back(set->dir, set->index, set->count, set->entry, tier);
 }
 
 void exfat_set_revoke(struct exfat_set *set, enum cache_tier tier)

@@ -144,6 +144,9 @@ int fat_set_to_node(const struct fat_set *set,
                     struct clusters_node *node); /* -EUCLEAN: a cluster outside the heap */
 int fat_set_write(struct fat_set *set, enum cache_tier tier);
 int fat_set_erase(const struct fat_set *set, enum cache_tier tier);
+/* Roll-backs: the set as it is here; or none, whatever of it is in. */
+void fat_set_restore(const struct fat_set *set, enum cache_tier tier);
+void fat_set_revoke(const struct fat_set *set, enum cache_tier tier);
 
 /* ---- directories (lookup.c) ---- */
 int fat_dir_lookup(struct clusters_node *dir, const struct fat_name *name, uint32_t need,

@@ -75,7 +75,7 @@ static int insert(struct clusters_node *dir, struct fresh *fresh, const struct c
     int rc = fat_set_write(&fresh->set, CACHE_ENTRY);
     if (rc < 0) {
         names_uncertain(dir->names); /* the name may have reached the device */
-        (void)fat_set_erase(&fresh->set, CACHE_ENTRY);
+        fat_set_revoke(&fresh->set, CACHE_ENTRY);
         clusters_slot_cancel(dir, slot);
     } else {
         clusters_set_written(dir, slot, fresh->set.count, fresh->hash, fresh->hashes);
@@ -201,7 +201,8 @@ static int create_set(struct clusters_node *d, struct clusters_node *n, const st
         return rc;
     }
     if ((rc = clusters_node_enter(n, d, kind)) < 0) { /* no memory: the name goes again */
-        (void)erase(&fresh, CACHE_ENTRY);
+        fat_set_revoke(&fresh.set, CACHE_ENTRY);
+        clusters_set_rolled_back(d);
     }
     return rc;
 }
@@ -267,7 +268,7 @@ static int set_parent_entry(struct clusters_node *n, const struct clusters_node 
     if (fat_of(n->base.volume)->g.bits == 32) {
         base_put_le16(entry + FAT_DIR_FIRST_CLUSTER_HIGH, (uint16_t)(cluster >> 16));
     }
-    return clusters_dir_write(n, 1, 1, entry, CACHE_ENTRY);
+    return clusters_dir_write(n, 1, 1, entry, CACHE_PARENT);
 }
 
 /* The name that was replaced goes once the new one is on the device. */
@@ -280,14 +281,6 @@ static int erase_replaced(struct clusters_node *replaced, const struct fresh *go
     replaced->base.unlinked = true;
     volume_node_forget(&replaced->base);
     return 0;
-}
-
-/* The old name comes back, and its place is not free after all. */
-static void restore(const struct fresh *old)
-{
-    struct clusters_node *dir = old->set.dir;
-    (void)clusters_dir_write(dir, old->set.index, old->set.count, old->set.entry, CACHE_REMOVAL);
-    clusters_set_restored(dir);
 }
 
 static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
@@ -308,11 +301,13 @@ static int rename_by_copy(struct clusters_node *n, struct clusters_node *dir,
     if (rc == 0) {
         rc = erase(old, CACHE_REMOVAL);
         if (rc == 0 && replaced && (rc = erase_replaced(replaced, &gone)) < 0) {
-            restore(old);
+            fat_set_restore(&old->set, CACHE_REMOVAL); /* its place is not free after all */
+            clusters_set_rolled_back(old->set.dir);
         }
     }
     if (rc < 0) { /* as before: the new name goes */
-        (void)erase(fresh, CACHE_ENTRY);
+        fat_set_revoke(&fresh->set, CACHE_ENTRY);
+        clusters_set_rolled_back(dir);
         if (moved_dir) {
             (void)set_parent_entry(n, clusters_node_of(n->base.parent));
         }
@@ -345,7 +340,7 @@ static int rename_in_place(const struct fresh *old, struct fresh *fresh)
     int rc = fat_set_write(&fresh->set, CACHE_ENTRY);
     if (rc < 0) {
         names_uncertain(dir->names);
-        (void)clusters_dir_write(dir, old->set.index, old->set.count, old->set.entry, CACHE_ENTRY);
+        fat_set_restore(&old->set, CACHE_ENTRY);
     } else {
         clusters_set_renamed(dir, old->set.index, old->hash, old->hashes, fresh->hash,
                              fresh->hashes);

@@ -203,15 +203,33 @@ int fat_set_write(struct fat_set *set, enum cache_tier tier)
     return clusters_dir_write(set->dir, set->index, set->count, set->entry, tier);
 }
 
+static void mark_deleted(const struct fat_set *set, struct fat_set *gone)
+{
+    *gone = *set;
+    for (uint32_t i = 0; i < gone->count; i++) {
+        gone->entry[(size_t)i * CLUSTERS_ENTRY_SIZE] = FAT_DELETED;
+    }
+}
+
 int fat_set_erase(const struct fat_set *set, enum cache_tier tier)
 {
-    struct fat_set gone = *set;
-    for (uint32_t i = 0; i < gone.count; i++) {
-        gone.entry[(size_t)i * CLUSTERS_ENTRY_SIZE] = FAT_DELETED;
-    }
+    struct fat_set gone;
+    mark_deleted(set, &gone);
     int rc = fat_set_write(&gone, tier);
     if (rc < 0) { /* not half of it, in the cache at least */
-        (void)clusters_dir_write(set->dir, set->index, set->count, set->entry, tier);
+        fat_set_restore(set, tier);
     }
     return rc;
+}
+
+void fat_set_restore(const struct fat_set *set, enum cache_tier tier)
+{
+    clusters_dir_put_back(set->dir, set->index, set->count, set->entry, tier);
+}
+
+void fat_set_revoke(const struct fat_set *set, enum cache_tier tier)
+{
+    struct fat_set gone;
+    mark_deleted(set, &gone);
+    fat_set_restore(&gone, tier);
 }

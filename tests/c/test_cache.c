@@ -248,33 +248,33 @@ static void test_order(void)
         CHECK(cache_tier_dirty(r.cache, (enum cache_tier)t));
     }
     CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == 0);
-    CHECK(r.disk->writes == 7 && r.disk->flushes == 6);
+    CHECK(r.disk->writes == 8 && r.disk->flushes == 7);
     /* Only what was asked for. The epoch wants entries to be durable, not merely written. */
     CHECK(poke(r.cache, 4096, 2, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
     CHECK(poke(r.cache, 8192, 2, CACHE_REMOVAL, DEVICE_BITMAP) == 0);
     epoch = cache_epoch(r.cache);
     CHECK(cache_commit(r.cache, CACHE_CHAIN, true) == 0);
-    CHECK(r.disk->writes == 7 && cache_epoch(r.cache) == epoch);
+    CHECK(r.disk->writes == 8 && cache_epoch(r.cache) == epoch);
     CHECK(poke(r.cache, 32768, 2, CACHE_CONTENT, DEVICE_BITMAP) == 0);
     CHECK(cache_commit(r.cache, CACHE_CHAIN, true) == 0);
-    CHECK(r.disk->writes == 8 && r.disk->flushes == 7 && cache_epoch(r.cache) == epoch);
+    CHECK(r.disk->writes == 9 && r.disk->flushes == 8 && cache_epoch(r.cache) == epoch);
     CHECK(cache_commit(r.cache, CACHE_ENTRY, false) == 0);
-    CHECK(r.disk->writes == 9 && cache_epoch(r.cache) == epoch);
+    CHECK(r.disk->writes == 10 && cache_epoch(r.cache) == epoch);
     CHECK(cache_tier_dirty(r.cache, CACHE_REMOVAL) && !cache_tier_dirty(r.cache, CACHE_ENTRY));
     /* Flushes before, for the order; but then removals are written, not durable. */
     CHECK(cache_commit(r.cache, CACHE_REMOVAL, false) == 0);
-    CHECK(r.disk->writes == 10 && r.disk->flushes == 8 && cache_epoch(r.cache) == epoch);
+    CHECK(r.disk->writes == 11 && r.disk->flushes == 9 && cache_epoch(r.cache) == epoch);
     CHECK(cache_is_dirty(r.cache));
     CHECK(cache_commit(r.cache, CACHE_REMOVAL, true) == 0);
-    CHECK(r.disk->flushes == 9 && !cache_is_dirty(r.cache) && cache_epoch(r.cache) > epoch);
+    CHECK(r.disk->flushes == 10 && !cache_is_dirty(r.cache) && cache_epoch(r.cache) > epoch);
     /* File data past the blocks counts as content; the mark goes before it. */
     static uint8_t data[8192];
     CHECK(poke(r.cache, 0, 2, CACHE_MARK, DEVICE_BOOT) == 0);
     CHECK(cache_write_data(r.cache, 65536, data, sizeof data) == 0);
-    CHECK(r.disk->writes == 12 && r.disk->flushes == 10 && r.disk->bytes[0] == 2);
+    CHECK(r.disk->writes == 13 && r.disk->flushes == 11 && r.disk->bytes[0] == 2);
     CHECK(poke(r.cache, 4096, 3, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
     CHECK(cache_commit(r.cache, CACHE_ENTRY, true) == 0);
-    CHECK(r.disk->writes == 13 && r.disk->flushes == 12);
+    CHECK(r.disk->writes == 14 && r.disk->flushes == 13);
     rig_down(&r);
 }
 

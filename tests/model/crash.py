@@ -194,7 +194,7 @@ def judge(
     """
     states = plan.between(durable, current)
     named = plan.between(max(durable, durable_names if durable_names is not None else -1), current)
-    wrong = [str(v) for v in raw.violations if not _forgiven(plan, v, durable, current)]
+    wrong = [str(v) for v in raw.violations if not _forgiven(plan, raw, v, durable, current)]
     wrong = _without_half_sets(wrong)
     found = {path: e for path, e in raw.tree.items() if path != "/"}
     paths = {p for state in states for p in state} | set(found)
@@ -262,7 +262,7 @@ def _pair_there(plan: Plan, i: int, durable: int, current: int, found: dict[str,
     return not steady or pair[0] in found or pair[1] in found
 
 
-def _forgiven(plan: Plan, violation: Any, durable: int, current: int) -> bool:
+def _forgiven(plan: Plan, raw: Any, violation: Any, durable: int, current: int) -> bool:
     if violation.kind in AT_WORST:
         return True
     if violation.kind not in ("cross link", "duplicate", "duplicate short", "dot entries"):
@@ -271,9 +271,16 @@ def _forgiven(plan: Plan, violation: Any, durable: int, current: int) -> bool:
     # directory is right for one of them.
     for i in range(durable + 1, min(current + 1, len(plan.steps))):
         pair = plan.steps[i].pair
-        if pair and any(_about(violation, name) for name in pair):
+        if not pair or not any(_about(violation, name) for name in pair):
+            continue
+        if violation.kind != "dot entries" or _right_for_one(raw, pair):
             return True
     return False
+
+
+def _right_for_one(raw: Any, pair: tuple[str, str]) -> bool:
+    wrong = {v.where for v in raw.violations if v.kind == "dot entries"}
+    return set(pair) <= set(raw.tree) and not set(pair) <= wrong
 
 
 def _about(violation: Any, path: str) -> bool:

@@ -75,9 +75,7 @@ class MechanismMachine(RuleBasedStateMachine):
     @property
     def forgiven(self) -> set[str]:
         """What an unclean volume may have; a mirror is only as good as the write that failed."""
-        # Roll-backs of FAT that failed as well may leave long entries, which are no name.
-        long_names = ["long name"] if self.leaky else []
-        return {"orphan", "hard error", *self.driver.unclean, *long_names}
+        return {"orphan", "hard error", *self.driver.unclean}
 
     def raw(self, from_device: bool) -> Any:
         """By force: from the device, or as the caches see it."""
