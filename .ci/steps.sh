@@ -6,7 +6,10 @@ export PYEXFAT_REQUIRE_PEERS=1
 export PATH=$PATH:/usr/sbin:/sbin
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 jobs=$(nproc)
-mkdir -p "$logs"
+# What earlier runs of pytest left behind (it clears that up when it ends) is no business of this one.
+export PYTEST_DEBUG_TEMPROOT=$logs/tmp
+rm -rf "$PYTEST_DEBUG_TEMPROOT"
+mkdir -p "$PYTEST_DEBUG_TEMPROOT"
 
 # run_step NAME: the suite's output is for everybody to see, the others' only when they fail.
 # Not `step_x || …`: that would switch off errexit inside the function.
