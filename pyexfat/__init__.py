@@ -22,13 +22,14 @@ except ModuleNotFoundError as error:  # the source tree hides what is installed
         "this is pyexfat's source tree, without its compiled core: start Python in another folder, "
         "or install with `pip install -e .`"
     ) from error
+from ._counters import Counters
 from ._errors import CorruptImageError, ImageError, UnsupportedFeatureError, Where
 from ._records import Extent, LogEntry, Partition
 from ._records import StatFS as Usage
 from .device import Device, Faults, Recorder
 from .entry import DirEntry
 from .sizes import format_size, parse_size
-from .volume import Counters, Volume
+from .volume import Volume
 
 if TYPE_CHECKING:
     from .api import Detected, detect, format, open, partitions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .entry import Once, join
 
 if TYPE_CHECKING:
-    from .entry import DirEntry
+    from ._core import Stat
     from .volume import Volume
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -53,74 +53,114 @@ def path_matches(parts: list[str], pattern: list[str], ignore_case: bool) -> boo
     return len(parts) in reachable
 
 
-def glob(
-    volume: Volume, root: str, pattern: str, ignore_case: bool
-) -> Iterator[tuple[str, bool | None]]:
-    """Yields (path, is a directory or None when that was not looked at) for everything that fits.
+def glob(volume: Volume, root: str, pattern: str, ignore_case: bool) -> Iterator[str]:
+    """Yields the paths of everything that fits, each once, but for what ``..`` leads to again.
 
-    Walks with a stack of its own; a directory that vanishes meanwhile counts as empty, while damage
-    is reported. Nothing is yielded twice.
+    A directory that vanishes meanwhile counts as empty, while damage is reported.
     """
     parts, directories_only = split_pattern(pattern)
-    search = _Search(volume, [_matcher_or_literal(part, ignore_case) for part in parts])
-    # Only with several ** can one place be reached in two ways.
-    seen: set[tuple[str, int]] | None = set() if parts.count("**") > 1 else None
-    stack: list[tuple[str, int]] = [(root, 0)]
-    while stack:
-        path, at = stack.pop()
-        deeper: list[tuple[str, int]] = []
-        for found, next_at, is_dir in search.step(path, at):
-            if seen is not None:
-                if (found, next_at) in seen:
-                    continue
-                seen.add((found, next_at))
-            if next_at < len(parts):
-                deeper.append((found, next_at))
-            elif not directories_only or (volume.isdir(found) if is_dir is None else is_dir):
-                yield found, is_dir
-        stack.extend(reversed(deeper))
+    found: Iterator[str] = iter([root])
+    while ".." in parts:
+        here = parts.index("..")
+        if here:
+            found = _below_each(volume, found, _Search(volume, parts[:here], True, ignore_case))
+        found = (join(path, "..") for path in found)
+        parts = parts[here + 1 :]
+    if parts:
+        search = _Search(volume, parts, directories_only, ignore_case)
+        found = _below_each(volume, found, search)
+    return found
 
 
-def _matcher_or_literal(part: str, ignore_case: bool) -> str | Match:
-    if part in ("**", ".."):
-        return part
-    # A literal part is looked up by the volume, whose rule ignores case.
-    if not _MAGIC.search(part) and ignore_case:
-        return part
-    return part_matcher(part, ignore_case)
+def _below_each(volume: Volume, tops: Iterator[str], search: _Search) -> Iterator[str]:
+    for top in tops:
+        yield from search.below(top)
 
 
 class _Search:
-    """One search: the pattern's parts, and the directories that each ``**`` has been through."""
+    """Goes through a tree once for a pattern without ``..``.
 
-    def __init__(self, volume: Volume, matchers: list[str | Match]) -> None:
+    A place stands for itself together with the parts of the pattern that may come next there:
+    several, behind a ``**``.
+    """
+
+    def __init__(
+        self, volume: Volume, parts: list[str], directories_only: bool, ignore_case: bool
+    ) -> None:
         self._volume = volume
-        self._matchers = matchers
-        self._once = [Once(volume) for _ in matchers]
+        self._parts = [_matcher_or_literal(part, ignore_case) for part in parts]
+        self._end = len(parts)
+        self._directories_only = directories_only
 
-    def step(self, path: str, at: int) -> Iterator[tuple[str, int, bool | None]]:
-        """What one part of the pattern leads to: (path, next part, is a directory)."""
-        matcher, last = self._matchers[at], at + 1 == len(self._matchers)
-        if matcher == "**":
-            yield path, at + 1, True if last else None
-            for entry in self._children(path):
-                if entry.is_dir():
-                    self._once[at].enter(entry.path, entry.stat())
-                    yield entry.path, at, True
-                elif last:
-                    yield entry.path, at + 1, False
-        elif isinstance(matcher, str):
-            found = join(path, matcher)
-            if not last or self._volume.exists(found):
-                yield found, at + 1, None
-        else:
-            for entry in self._children(path):
-                if matcher(entry.name) and (last or entry.is_dir()):
-                    yield entry.path, at + 1, entry.is_dir()
-
-    def _children(self, path: str) -> Iterator[DirEntry]:
+    def below(self, top: str) -> Iterator[str]:
+        """Everything under ``top`` that fits, in the order of the disk."""
+        once = Once(self._volume)
+        start = self._also_behind_stars({0})
+        if self._end in start:
+            yield top
         try:
+            stack = [(0, top, self._volume.stat(top), start)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        path = top
+        while stack:
+            length, rest, stat, wanted = stack.pop()
+            path = path[:length] + rest  # what was popped before lies in the same directory
+            below: list[tuple[int, str, Stat, frozenset[int]]] = []
+            for name, found, fits in self._step(once, path, stat, wanted):
+                child = join(path, name)
+                if self._end in fits and (found.is_dir or not self._directories_only):
+                    yield child
+                if found.is_dir and any(i < self._end for i in fits):
+                    below.append((len(path), child[len(path) :], found, fits))
+            stack.extend(reversed(below))
+
+    def _step(
+        self, once: Once, path: str, stat: Stat, wanted: frozenset[int]
+    ) -> Iterator[tuple[str, Stat, frozenset[int]]]:
+        """Entries of a directory that a next part fits: name, stat, and what may come then."""
+        next_parts = [(i, self._parts[i]) for i in sorted(wanted) if i < self._end]
+        literals = {part for _, part in next_parts if isinstance(part, str) and part != "**"}
+        try:
+            if len(next_parts) == 1 and literals:
+                (i, part) = next_parts[0]
+                found = self._volume.stat(join(path, str(part)))
+                yield str(part), found, self._also_behind_stars({i + 1})
+                return
+            stored = {part: self._stored_name(path, part) for part in literals}
+            once.enter(path, stat)
             entries = self._volume.scandir(path)
         except (FileNotFoundError, NotADirectoryError):
             return
-        yield from entries
+        for entry in entries:
+            fits: set[int] = set()
+            for i, part in next_parts:
+                if part == "**":
+                    if entry.is_dir():
+                        fits.add(i)
+                    elif i + 1 == self._end:
+                        fits.add(self._end)
+                elif stored[part] == entry.name if isinstance(part, str) else part(entry.name):
+                    fits.add(i + 1)
+            if fits:
+                yield entry.name, entry.stat(), self._also_behind_stars(fits)
+
+    def _also_behind_stars(self, wanted: set[int]) -> frozenset[int]:
+        """A ``**`` may stand for nothing."""
+        for i in sorted(wanted):
+            if i < self._end and self._parts[i] == "**":
+                wanted.add(i + 1)
+        return frozenset(wanted)
+
+    def _stored_name(self, path: str, name: str) -> str | None:
+        try:
+            return self._volume.stored_name(join(path, name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def _matcher_or_literal(part: str, ignore_case: bool) -> str | Match:
+    # A literal part is looked up by the volume, whose rule ignores case.
+    if part == "**" or (ignore_case and not _MAGIC.search(part)):
+        return part
+    return part_matcher(part, ignore_case)

@@ -1,9 +1,15 @@
-"""Walks of directory trees that end, whatever a damaged volume holds."""
+"""Walks of directory trees that end, whatever a damaged volume holds.
+
+None is recursive, and none keeps the paths of what is still to come: that is the last path cut off
+at a length, and the rest. So a walk takes memory for one path, however deep the tree.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .entry import Once, join
 
@@ -40,6 +46,25 @@ def entries(volume: Volume, directory: str) -> Iterator[Row]:
             yield entry.name, entry.stat()
 
 
+def _rest(directory: str, name: str) -> str:
+    """What comes behind the path of the directory in the path of a name in it."""
+    return name if directory.endswith("/") else "/" + name
+
+
+# ---- for listings ----
+
+
+class _Frame(NamedTuple):
+    """A directory whose entries are being gone through."""
+
+    length: int
+    """Of its path."""
+    name: str
+    stat: Stat
+    last: bool
+    rows: Iterator[tuple[str, Stat, bool]]
+
+
 def walk(
     volume: Volume,
     top: str,
@@ -50,36 +75,36 @@ def walk(
 ) -> Iterator[Step]:
     """The tree under ``top`` and itself, depth first, as steps; ``depth`` is how far down to go.
 
-    No recursion, and each directory is entered once: one that damage has put into a second place or
-    into itself fails.
+    Each directory is entered once: one that damage has put into a second place or into itself
+    fails.
     """
     stat = volume.stat(top)
-    base = "/" + top.strip("/")
+    path = "/" + top.strip("/")
     if not stat.is_dir:
-        yield Step("file", base, "", stat, 0, True)
+        yield Step("file", path, "", stat, 0, True)
         return
     guard = _Guard(volume, arrange, failed)
-    guard.enter(base, stat)
-    yield Step("enter", base, "", stat, 0, True)
-    stack = [(Step("leave", base, "", stat, 0, True), guard.numbered(base))]
-    while stack:
-        directory, rest = stack[-1]
-        item = next(rest, None)
+    guard.enter(path, stat)
+    yield Step("enter", path, "", stat, 0, True)
+    frames = [_Frame(len(path), "", stat, True, _marked(guard.rows(path)))]
+    while frames:
+        frame = frames[-1]
+        path = path[: frame.length]
+        item = next(frame.rows, None)
         if item is None:
-            stack.pop()
-            yield directory
+            frames.pop()
+            yield Step("leave", path, frame.name, frame.stat, len(frames), frame.last)
             continue
         name, stat, last = item
-        path, below = join(directory.path, name), directory.depth + 1
+        path, below = join(path, name), len(frames)
         if not stat.is_dir:
             yield Step("file", path, name, stat, below, last)
             continue
         yield Step("enter", path, name, stat, below, last)
-        leave = Step("leave", path, name, stat, below, last)
         if (depth is None or below < depth) and guard.enter(path, stat):
-            stack.append((leave, guard.numbered(path)))
+            frames.append(_Frame(len(path), name, stat, last, _marked(guard.rows(path))))
         else:
-            yield leave
+            yield Step("leave", path, name, stat, below, last)
 
 
 def directories(
@@ -89,14 +114,23 @@ def directories(
     walk() does.
     """
     guard = _Guard(volume, arrange, failed)
-    guard.enter(top, volume.stat(top))
-    pending = [top]
+    path = ""
+    pending = [(0, top, volume.stat(top))]
     while pending:
-        directory = pending.pop()
-        rows = guard.rows(directory)
-        yield directory, rows
-        below = [(join(directory, name), stat) for name, stat in rows if stat.is_dir]
-        pending += [path for path, stat in reversed(below) if guard.enter(path, stat)]
+        length, rest, stat = pending.pop()
+        path = path[:length] + rest
+        if not guard.enter(path, stat):
+            continue
+        rows = guard.rows(path)
+        yield path, rows
+        below = [(len(path), _rest(path, name), stat) for name, stat in rows if stat.is_dir]
+        pending += reversed(below)
+
+
+def _marked(rows: list[Row]) -> Iterator[tuple[str, Stat, bool]]:
+    """The rows with a mark on the last."""
+    for i, (name, stat) in enumerate(rows, 1):
+        yield name, stat, i == len(rows)
 
 
 class _Guard:
@@ -126,13 +160,74 @@ class _Guard:
             self._fail(path, error)
         return found if self._arrange is None else self._arrange(found)
 
-    def numbered(self, path: str) -> Iterator[tuple[str, Stat, bool]]:
-        """The rows with a mark on the last."""
-        rows = self.rows(path)
-        for i, (name, stat) in enumerate(rows, 1):
-            yield name, stat, i == len(rows)
-
     def _fail(self, path: str, error: OSError) -> None:
         if self._failed is None:
             raise error
         self._failed(path, error)
+
+
+# ---- as the os module has them ----
+
+
+def os_walk(
+    volume: Volume, top: str, topdown: bool, onerror: Callable[[OSError], object] | None
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Volume.walk()."""
+    once = Once(volume)
+    path = ""
+    stack: list[tuple[int, str, tuple[list[str], list[str]] | None]] = [(0, top, None)]
+    while stack:
+        length, rest, known = stack.pop()
+        path = path[:length] + rest
+        if known is not None:
+            yield path, *known
+            continue
+        below: list[str] = []
+        names: list[str] = []
+        try:
+            once.enter(path, volume.stat(path))
+            for entry in volume.scandir(path):
+                (below if entry.is_dir() else names).append(entry.name)
+        except OSError as error:
+            if onerror is not None:
+                onerror(error)
+            elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                raise
+            if not below and not names:
+                continue
+        if topdown:
+            yield path, below, names
+        else:
+            stack.append((len(path), "", (below, names)))
+        stack.extend((len(path), _rest(path, name), None) for name in reversed(below))
+
+
+def remove(
+    volume: Volume, top: str, failed: Callable[[Callable[..., Any], str, OSError], object]
+) -> None:
+    """Volume.rmtree(); ``failed`` takes what the call of what failed at what."""
+    once = Once(volume)
+    path = ""
+    stack = [(0, top, False)]
+    while stack:
+        length, rest, emptied = stack.pop()
+        path = path[:length] + rest
+        doing: Callable[..., Any] = volume.rmdir
+        try:
+            if emptied:
+                volume.rmdir(path)
+                continue
+            doing = volume.scandir
+            status = volume.stat(path)
+            if status.st_ino == 1:
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
+            once.enter(path, status)
+            found = list(volume.scandir(path))
+            below = [entry.name for entry in found if entry.is_dir()]
+            names = [entry.name for entry in found if entry.is_file()]
+            stack.append((len(path), "", True))
+            stack.extend((len(path), _rest(path, name), False) for name in reversed(below))
+            doing = volume.unlink
+            volume.remove_many(path, names)
+        except OSError as error:
+            failed(doing, error.filename or path, error)

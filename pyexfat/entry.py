@@ -21,34 +21,63 @@ def join(directory: str, name: str) -> str:
     return directory + name if directory.endswith("/") else f"{directory}/{name}"
 
 
+_Place = tuple["_Place | None", str]
+"""A path as the one above and what comes behind that."""
+
+
 class Once:
-    """Lets a walk into each directory once, so that it ends on a damaged volume, too."""
+    """Lets a walk into each directory once, so that it ends on a damaged volume, too.
+
+    A walk that goes depth first makes it keep no more than the name of each directory.
+    """
 
     def __init__(self, volume: Volume) -> None:
         """For one walk of ``volume``."""
         self._volume = volume
-        self._seen: dict[int, str] = {}
+        self._seen: dict[int, _Place] = {}
+        self._last = ""
+        self._above: list[tuple[int, _Place]] = []  # on the way to the last; lengths of the paths
 
     def enter(self, path: str, status: Stat) -> None:
         """Raises CorruptImageError when its clusters are those of another one seen before."""
         first = status.first_cluster
         if not first:
             return  # empty: no way to anywhere
-        other = self._seen.setdefault(first, path)
-        if other == path or not self._still_there(other, first):
-            self._seen[first] = path
+        other = self._seen.get(first)
+        if other is None or not self._still_there(_written_out(other), path, first):
+            self._seen[first] = self._place(path)
             return
         detail = "Directory has the clusters of another"
         error = CorruptImageError(errno.EUCLEAN, detail, path)
         error.where = Where("directory", status.entry_offset, "FirstCluster", first, 0, detail)
         raise error
 
-    def _still_there(self, path: str, first: int) -> bool:
+    def _place(self, path: str) -> _Place:
+        place: _Place = (None, path)
+        while self._above:
+            length, above = self._above[-1]
+            if len(path) > length and path.startswith(self._last[:length]):
+                place = (above, path[length:])
+                break
+            self._above.pop()
+        self._above.append((len(path), place))
+        self._last = path
+        return place
+
+    def _still_there(self, other: str, path: str, first: int) -> bool:
         # It may have been removed since, and its clusters given to a new one.
         try:
-            return self._volume.stat(path).first_cluster == first
+            return other != path and self._volume.stat(other).first_cluster == first
         except (FileNotFoundError, NotADirectoryError):
             return False
+
+
+def _written_out(place: _Place | None) -> str:
+    parts: list[str] = []
+    while place:
+        place, part = place
+        parts.append(part)
+    return "".join(reversed(parts))
 
 
 class PathInfo:
@@ -116,18 +145,21 @@ class DirEntry:
     It is no os.PathLike, as it lies in a volume; Volume methods take it as a path.
     """
 
-    __slots__ = ("_stat", "name", "path")
+    __slots__ = ("_directory", "_stat", "name")
 
     name: str
     """The name as it is stored."""
-    path: str
-    """The directory as it was given to scandir(), and the name."""
 
     def __init__(self, directory: str, name: str, known: Stat) -> None:
         """An entry called ``name`` in ``directory``."""
         self.name = name
-        self.path = join(directory, name)
+        self._directory = directory
         self._stat = known
+
+    @property
+    def path(self) -> str:
+        """The directory as it was given to scandir(), and the name."""
+        return join(self._directory, self.name)
 
     def __vfspath__(self) -> str:
         """The path inside the volume."""

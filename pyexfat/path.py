@@ -443,7 +443,7 @@ class Path:
         ignore = self._volume._ignores_case(case_sensitive)
         _match.split_pattern(pattern)
         found = _match.glob(self._volume, self._text, pattern, ignore)
-        return (self._make(self._volume, path) for path, _ in found)
+        return (self._make(self._volume, _normal(path)) for path in found)
 
     def rglob(
         self, pattern: str, *, case_sensitive: bool | None = None, recurse_symlinks: bool = False

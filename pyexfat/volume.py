@@ -16,8 +16,18 @@ from contextlib import closing, suppress
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, overload
 
 from . import _core, files
+from ._arguments import (
+    codepage_bytes,
+    local_zone,
+    nanoseconds,
+    pair,
+    path_text,
+    policy_mapping,
+    zone,
+)
+from ._counters import Counters
 from ._types import PathArgument
-from .entry import Once, ScandirIterator, join
+from .entry import ScandirIterator
 from .sizes import Size, format_size, parse_size
 
 if TYPE_CHECKING:
@@ -25,7 +35,7 @@ if TYPE_CHECKING:
 
     from ._codepage import CodePage
     from ._records import StatFS
-    from ._zone import TimeZone, Zone
+    from ._zone import TimeZone
     from .path import Path
     from .policy import Policy
 
@@ -35,43 +45,6 @@ _SETTABLE = {
     "system": _core.ATTR_SYSTEM,
     "archive": _core.ATTR_ARCHIVE,
 }
-
-
-def path_text(path: PathArgument) -> str:
-    """A path argument as str. TypeError for anything else, bytes included."""
-    if isinstance(path, str):
-        return path
-    convert = getattr(path, "__vfspath__", None)
-    text: object = os.fspath(path) if convert is None else convert()  # type: ignore[arg-type]
-    if not isinstance(text, str):
-        raise TypeError(f"path must be str, not {type(text).__name__}")
-    return text
-
-
-class Counters(dict[str, Any]):
-    """What a volume has done so far; numbers by name, some of them in groups.
-
-    A name can be written as an attribute, and two of them subtracted:
-    ``(vol.counters - before).cache.device_writes``.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        """From plain dicts."""
-        super().__init__(
-            (name, Counters(value) if isinstance(value, Mapping) else value)
-            for name, value in values.items()
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        """The counter of that name."""
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"no counter {name!r}") from None
-
-    def __sub__(self, earlier: Mapping[str, Any]) -> Counters:
-        """What was counted since ``earlier``."""
-        return Counters({name: value - earlier[name] for name, value in self.items()})
 
 
 class Volume(_core.Volume):
@@ -113,13 +86,13 @@ class Volume(_core.Volume):
             writable=writable,
             use_backup=use_backup,
             sync=sync,
-            policy=_policy_mapping(policy),
+            policy=policy_mapping(policy),
             env=env,
             pool=pool,
             utc_offset=utc_offset,
-            zone=None if tz is None else _zone(tz),
-            local_zone=_local_zone,
-            codepage=None if codepage is None else _codepage(codepage),
+            zone=None if tz is None else zone(tz),
+            local_zone=local_zone,
+            codepage=None if codepage is None else codepage_bytes(codepage),
         )
         self._owned = list(owned)
         self._image = image
@@ -213,7 +186,7 @@ class Volume(_core.Volume):
 
     @policy.setter
     def policy(self, value: Policy | Mapping[str, Any]) -> None:
-        self.set_policy(_policy_mapping(value) or {})
+        self.set_policy(policy_mapping(value) or {})
 
     @property
     def memory_budget(self) -> int:
@@ -277,31 +250,9 @@ class Volume(_core.Volume):
         ``onerror``; without it a directory that is not there is left out, and everything else is
         raised. Of a directory with damaged entries the others are yielded, after the error.
         """
-        once = Once(self)
-        stack: list[str | tuple[str, list[str], list[str]]] = [path_text(top)]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, tuple):
-                yield item
-                continue
-            below: list[str] = []
-            names: list[str] = []
-            try:
-                once.enter(item, self.stat(item))
-                for entry in self.scandir(item):
-                    (below if entry.is_dir() else names).append(entry.name)
-            except OSError as error:
-                if onerror is not None:
-                    onerror(error)
-                elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                    raise
-                if not below and not names:
-                    continue
-            if topdown:
-                yield item, below, names
-            else:
-                stack.append((item, below, names))
-            stack.extend(join(item, name) for name in reversed(below))
+        from ._tree import os_walk
+
+        return os_walk(self, path_text(top), topdown, onerror)
 
     def glob(
         self,
@@ -318,8 +269,7 @@ class Volume(_core.Volume):
         from . import _match
 
         root = path_text(root_dir)
-        found = _match.glob(self, root or "/", pattern, self._ignores_case(case_sensitive))
-        return [path for path, _ in found]
+        return list(_match.glob(self, root or "/", pattern, self._ignores_case(case_sensitive)))
 
     def _ignores_case(self, case_sensitive: bool | None) -> bool:
         return self.fs != "xfs" if case_sensitive is None else not case_sensitive
@@ -429,16 +379,16 @@ class Volume(_core.Volume):
         exist_ok: bool = False,
     ) -> None:
         """Makes a directory and those above it that are missing."""
-        text = path_text(path)
-        missing = [text.rstrip("/") or "/"]
+        text = path_text(path).rstrip("/") or "/"
+        missing = [len(text)]  # of the paths that are to be made, the lowest first
         while True:
             try:
-                super().mkdir(missing[-1])
+                super().mkdir(text[: missing[-1]])
             except FileNotFoundError:
-                parent = missing[-1].rstrip("/").rpartition("/")[0]
+                parent = text[: missing[-1]].rstrip("/").rpartition("/")[0]
                 if not parent:
                     raise
-                missing.append(parent)
+                missing.append(len(parent))
                 continue
             except FileExistsError:
                 # The lowest must be new; one above may have been made by another thread meanwhile.
@@ -480,35 +430,15 @@ class Volume(_core.Volume):
         root can't be removed (OSError, EBUSY), and then nothing in it is.
         """
 
+        from ._tree import remove
+
         def failed(function: Callable[..., Any], where: str, error: OSError) -> None:
             if onexc is not None:
                 onexc(function, where, error)
             elif not ignore_errors:
                 raise error
 
-        top = path_text(path)
-        once = Once(self)
-        stack = [(top, False)]
-        while stack:
-            directory, emptied = stack.pop()
-            doing: Callable[..., Any] = self.rmdir
-            try:
-                if emptied:
-                    self.rmdir(directory)
-                    continue
-                doing = self.scandir
-                if self.stat(directory).st_ino == 1:
-                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), directory)
-                once.enter(directory, self.stat(directory))
-                entries = list(self.scandir(directory))
-                below = [entry.name for entry in entries if entry.is_dir()]
-                names = [entry.name for entry in entries if entry.is_file()]
-                stack.append((directory, True))
-                stack.extend((join(directory, name), False) for name in reversed(below))
-                doing = self.unlink
-                self.remove_many(directory, names)
-            except OSError as error:
-                failed(doing, error.filename or directory, error)
+        remove(self, path_text(path), failed)
 
     def utime(
         self,
@@ -528,9 +458,9 @@ class Volume(_core.Volume):
         if times is not None and ns is not None:
             raise ValueError("utime: you may specify either 'times' or 'ns' but not both")
         if ns is not None:
-            accessed, modified = _pair(ns, "ns")
+            accessed, modified = pair(ns, "ns")
         elif times is not None:
-            accessed, modified = map(_nanoseconds, _pair(times, "times"))
+            accessed, modified = map(nanoseconds, pair(times, "times"))
         elif created_ns is not None:
             accessed = modified = None
         else:
@@ -595,6 +525,7 @@ class Volume(_core.Volume):
         *,
         follow_symlinks: bool = True,
         preserve: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
     ) -> str:
         """Copies a file or a tree into the volume; returns the path of what was made.
 
@@ -608,6 +539,9 @@ class Volume(_core.Volume):
         preserve is false. Links are followed, or left out with follow_symlinks=False; pipes,
         sockets and devices raise OSError (EOPNOTSUPP) before anything is written. When a copy
         fails, what was complete stays, and no half file.
+
+        With ``onerror`` nothing of that stops the copy of a tree: each failure is given to it, and
+        the rest is copied.
         """
         from .copying import copy_into_volume
 
@@ -618,6 +552,7 @@ class Volume(_core.Volume):
             progress=progress,
             follow_symlinks=follow_symlinks,
             preserve=preserve,
+            onerror=onerror,
         )
 
     def copy_out(
@@ -627,17 +562,30 @@ class Volume(_core.Volume):
         progress: Callable[[int, int, str], object] | None = None,
         *,
         preserve: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
+        escape: bool = False,
     ) -> Any:
         """Copies a file or a tree out of the volume; returns the path of what was made.
 
         ``dst`` is a path of the operating system or a writable binary file object, and the rest as
-        for copy_in(). A file that is there already is written over. Names that would lead out of
-        ``dst`` raise OSError (EINVAL), and those that the host can't hold its own error. A tree is
-        copied up to the first such name: what came before it stays, and no half file.
+        for copy_in(). A file that is there already is written over.
+
+        Names that would lead out of ``dst`` raise OSError (EINVAL), and those that the host can't
+        hold its own error; what comes before the first of them stays. With ``onerror`` they are
+        left out and all else is copied, also what is sound of a damaged volume. With ``escape``
+        they are written with ``%`` and hexadecimal digits, and cut where they are too long.
         """
         from .copying import copy_out_of_volume
 
-        return copy_out_of_volume(self, path_text(src), dst, progress=progress, preserve=preserve)
+        return copy_out_of_volume(
+            self,
+            path_text(src),
+            dst,
+            progress=progress,
+            preserve=preserve,
+            onerror=onerror,
+            escape=escape,
+        )
 
     def copy(
         self,
@@ -646,9 +594,11 @@ class Volume(_core.Volume):
         progress: Callable[[int, int, str], object] | None = None,
         *,
         preserve: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
     ) -> str:
         """Copies a file or a tree within the volume, as copy_in() does."""
-        return self.copy_in(self.path(path_text(src)), dst, progress, preserve=preserve)
+        source = self.path(path_text(src))
+        return self.copy_in(source, dst, progress, preserve=preserve, onerror=onerror)
 
 
 def _write_all(handle: _core.Handle, view: memoryview) -> int:
@@ -661,52 +611,3 @@ def _write_all(handle: _core.Handle, view: memoryview) -> int:
 def _no_links(src: PathArgument, dst: PathArgument) -> PermissionError:
     text = os.strerror(errno.EPERM)
     return PermissionError(errno.EPERM, text, path_text(src), None, path_text(dst))
-
-
-def _zone(tz: TimeZone) -> Zone:
-    from ._zone import zone_of
-
-    return zone_of(tz)
-
-
-def _local_zone() -> Zone:
-    from ._zone import local_zone
-
-    return local_zone()
-
-
-def _codepage(codepage: CodePage) -> bytes | None:
-    from ._codepage import codepage_table
-
-    return codepage_table(codepage)
-
-
-def _policy_mapping(policy: Policy | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What the core takes; checks a mapping as Policy does. ValueError names an unknown field."""
-    if policy is None:
-        return None
-    from .policy import Policy
-
-    if isinstance(policy, Policy):
-        return policy.as_dict()
-    if not isinstance(policy, Mapping):
-        raise TypeError(f"policy must be a Policy or a mapping, not {type(policy).__name__}")
-    known = Policy().as_dict()
-    for name in policy:
-        if name not in known:
-            raise ValueError(f"policy has no field {name!r}")
-    checked = Policy(**policy).as_dict()
-    return {name: checked[name] for name in policy}
-
-
-def _pair(values: tuple[Any, Any], argument: str) -> tuple[Any, Any]:
-    if not isinstance(values, tuple) or len(values) != 2:
-        raise TypeError(f"utime: '{argument}' must be a tuple of two numbers")
-    return values
-
-
-def _nanoseconds(seconds: float) -> int:
-    if isinstance(seconds, int):
-        return seconds * 1_000_000_000
-    whole, rest = divmod(seconds, 1)
-    return int(whole) * 1_000_000_000 + int(rest * 1_000_000_000)

@@ -487,6 +487,136 @@ def test_names_of_undecodable_bytes_come_back(vol: px.Volume, tmp_path: Path) ->
     assert os.listdir(os.fsencode(tmp_path / "out")) == [b"caf\xe9"]
 
 
+LONG = "長" * 240  # 720 bytes
+
+
+def names_that_do_not_fit(vol: px.Volume) -> None:
+    for name in ("a", "\ud800", "z", LONG):
+        vol.makedirs(f"d/{name}")
+        vol.write_bytes(f"d/{name}/file", b"in a directory")
+        vol.write_bytes(f"d/a/{name}.txt", b"text")
+
+
+def test_what_the_host_can_not_hold_is_reported_and_the_rest_copied(
+    vol: px.Volume, tmp_path: Path
+) -> None:
+    names_that_do_not_fit(vol)
+    failed: list[OSError] = []
+    out = vol.copy_out("d", tmp_path / "out", onerror=failed.append)
+    assert out == str(tmp_path / "out")
+    assert content(Path(out)) == {
+        "a": None, "a/a.txt": b"text", "a/z.txt": b"text", "a/file": b"in a directory",
+        "z": None, "z/file": b"in a directory",
+    }  # fmt: skip
+    assert sorted(error.errno or 0 for error in failed) == sorted(
+        [errno.ENAMETOOLONG, errno.EILSEQ] * 2
+    )
+    assert all(error.filename for error in failed)
+
+
+def test_what_the_host_can_not_hold_is_written_otherwise(vol: px.Volume, tmp_path: Path) -> None:
+    names_that_do_not_fit(vol)
+    out = Path(vol.copy_out("d", tmp_path / "out", escape=True))
+    names = {path.name for path in out.rglob("*")}
+    cut = {name for name in names if "~" in name}
+    assert names - cut == {"a", "a.txt", "z", "z.txt", "file", "%ED%A0%80", "%ED%A0%80.txt"}
+    assert {name[:60] for name in cut} == {LONG[:60]}
+    assert sorted(Path(name).suffix for name in cut) == ["", ".txt"]
+    assert all(len(name.encode()) <= 255 for name in cut)
+    assert len(list(out.rglob("file"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("plain.txt", "plain.txt"),
+        ("100%.txt", "100%.txt"),
+        (".", "%2E"),
+        ("..", "%2E%2E"),
+        ("a/b", "a%2Fb"),
+        ("50%/b", "50%25%2Fb"),
+        ("a\0", "a%00"),
+        ("\udce9", "\udce9"),  # a byte that is no UTF-8, as Python has it
+        ("x" * 255, "x" * 255),
+    ],
+)
+def test_escapes(name: str, expected: str) -> None:
+    assert copying.escaped(name) == expected
+
+
+def test_long_names_stay_different() -> None:
+    names = ["é" * 200 + end for end in ("a.jpeg", "b.jpeg", "a." + "j" * 40)]
+    short = [copying.escaped(name) for name in names]
+    assert len(set(short)) == 3
+    assert all(250 < len(name.encode()) <= 255 for name in short)
+    assert [name.endswith(".jpeg") for name in short] == [True, True, False]
+
+
+def test_what_is_sound_of_a_damaged_directory_is_copied(tmp_path: Path) -> None:
+    image = bytearray(4 << 20)
+    with px.format(image) as vol:
+        vol.makedirs("d/sub")
+        for name in ("a", "bad", "d/x", "d/bad", "d/y", "d/sub/z"):
+            vol.write_bytes(name, name.encode())
+        places = [vol.stat(name).entry_offset for name in ("bad", "d/bad")]
+    for at in places:
+        image[at + 32 + 20] ^= 1  # FirstCluster: the checksum of the set is wrong now
+    with px.open(image) as vol, make_volume() as other:
+        with pytest.raises(px.CorruptImageError):
+            vol.copy_out("/", tmp_path / "none")
+        assert not (tmp_path / "none").exists()
+        failed: list[OSError] = []
+        vol.copy_out("/", tmp_path / "out", onerror=failed.append)
+        assert content(tmp_path / "out") == {
+            "a": b"a", "d": None, "d/x": b"d/x", "d/y": b"d/y",
+            "d/sub": None, "d/sub/z": b"d/sub/z",
+        }  # fmt: skip
+        assert [type(error) for error in failed] == [px.CorruptImageError] * 2
+        assert [error.filename for error in failed] == ["/", "/d"]
+        other.copy_in(vol / "d", "d", onerror=failed.append)
+        assert sorted(other.listdir("d")) == ["sub", "x", "y"]
+
+
+def test_onerror_gets_what_can_not_be_copied_in(vol: px.Volume, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "a:b").mkdir(parents=True)
+    (tree / "a:b" / "inside").touch()
+    (tree / "good").write_bytes(b"good")
+    os.mkfifo(tree / "pipe")
+    os.symlink("nowhere", tree / "link")
+    failed: list[OSError] = []
+    vol.copy_in(tree, "t", onerror=failed.append)
+    assert inside(vol, "t") == {"good": b"good"}
+    assert sorted(error.errno or 0 for error in failed) == sorted(
+        [errno.EINVAL, errno.EOPNOTSUPP, errno.ENOENT]
+    )
+
+
+def test_a_progress_function_stops_it_all_the_same(vol: px.Volume, tree: Path) -> None:
+    def stop(done: int, total: int, path: str) -> None:
+        raise OSError(errno.ECANCELED, "enough")
+
+    with pytest.raises(OSError, match="enough"):
+        vol.copy_in(tree, "t", stop, onerror=lambda error: None)
+
+
+def test_two_names_that_are_one_on_the_host(vol: px.Volume, tmp_path: Path) -> None:
+    """As on a damaged volume: the second must not replace the first."""
+    (tmp_path / "out").mkdir()
+    sink = copying.HostSink()
+    vol.write_bytes("f", b"x")
+    source = copying.VolumeSource(vol)
+    for fresh in (True, False):
+        entry = source.look("f")
+        sink.write_file(
+            str(tmp_path / "out/f"), entry, source.open(entry), copying.Move(0, None), fresh
+        )
+    with pytest.raises(FileExistsError, match="Two names"):
+        sink.write_file(
+            str(tmp_path / "out/f"), entry, source.open(entry), copying.Move(0, None), True
+        )
+
+
 @given(
     st.dictionaries(
         st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join),

@@ -336,3 +336,31 @@ def set_checksum(entries: bytearray) -> int:
         if i not in (2, 3):
             value = ((value >> 1) | (value << 15 & 0x8000)) + byte & 0xFFFF
     return value
+
+
+def test_names_that_the_host_can_not_hold(cli: Cli) -> None:
+    """One line for each, the rest is copied; --escape writes them otherwise."""
+    with px.open("card.img", "r+") as vol:
+        for name in ("good", "\ud800", "長" * 100):
+            vol.makedirs(f"names/{name}")
+            vol.write_bytes(f"names/{name}/f", b"x")
+    result = cli("cp", "-r", "card.img:/names", "out", code=1)
+    lines = sorted(line.split(": ")[1] for line in result.err.splitlines())
+    assert lines == [r"card.img:/names/\ud800", "out/" + "長" * 100]
+    assert os.listdir("out") == ["good"]
+    cli("cp", "-r", "--escape", "card.img:/names", "escaped")
+    assert sorted(os.listdir("escaped"))[:2] == ["%ED%A0%80", "good"]
+    assert len(list(Path("escaped").rglob("f"))) == 3
+
+
+def test_what_is_sound_of_a_damaged_directory(cli: Cli) -> None:
+    with px.format("hurt.img", size="4 MiB") as vol:
+        vol.mkdir("half")
+        for name in ("a", "bad", "c"):
+            vol.touch(f"half/{name}")
+        at = vol.stat("half/bad").entry_offset
+    with open("hurt.img", "r+b") as image:
+        image.seek(at + 32 + 4)
+        image.write(b"\xff\xff")  # NameHash: the checksum of the set is wrong now
+    assert cli.fails("cp", "-r", "hurt.img:/half", "out").startswith("hurt.img:/half: ")
+    assert sorted(os.listdir("out")) == ["a", "c"]

@@ -61,8 +61,11 @@ int volume_walk(struct volume *v, const char *path, struct volume_walk *w);
 /* The same when something must be there: -ENOENT. */
 int volume_walk_existing(struct volume *v, const char *path, struct volume_walk *w);
 void volume_walk_end(struct volume_walk *w);
-void volume_walk_forget(
-    struct volume *v); /* a directory was moved or removed: the remembered way may be wrong */
+/* A directory was moved: the way of the last path may be wrong. */
+void volume_walk_forget(struct volume *v);
+/* This one, an empty one, was removed. */
+void volume_walk_forget_directory(struct volume *v, const struct volume_node *dir);
+void volume_walk_free(struct volume *v);
 int volume_lookup(struct volume *v, struct volume_node *dir, const char *name, size_t n,
                   struct volume_node **out);
 

@@ -225,7 +225,7 @@ void volume_node_removed(struct volume_node *node)
     volume_node_mark_clean(node);
     volume_node_forget(node);
     if (node->kind == VOLUME_DIRECTORY)
-        volume_walk_forget(node->volume);
+        volume_walk_forget_directory(node->volume, node);
 }
 
 /* ---- entries to be written ---- */
@@ -309,8 +309,8 @@ static int write_front(struct volume *v, bool all)
 int volume_write_dirty_nodes(struct volume *v)
 {
     int rc = 0;
-    /* Writing a directory may change the one above it: again, as deep as directories can be. */
-    for (int pass = 0; v->dirty && rc == 0 && pass < 4096; pass++)
+    /* Writing a directory may change the one above it: again, once for each of a chain of them. */
+    for (size_t pass = 0; v->dirty && rc == 0 && pass <= v->nodes.count; pass++)
         rc = write_front(v, true);
     return rc;
 }

@@ -272,7 +272,7 @@ static struct device *end(struct volume *v)
     v->closed = true;
     volume_handles_reap(v);
     volume_handles_detach(v);
-    volume_walk_forget(v);
+    volume_walk_free(v);
     volume_nodes_end(v);
     if (v->private)
         v->driver->unmount(v);

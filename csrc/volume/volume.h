@@ -4,9 +4,10 @@
  * unlinked open file lives until its last handle goes), modes, one lock, sync modes, counters.
  * Public functions take the lock, so that any thread may call them; what a driver gets is always
  * called under it. Paths are UTF-8 (lone surrogates as three bytes), parts divided by '/'; a
- * leading '/' and empty and "." parts mean nothing, ".." goes up (at the root it stays).
- * In the child of a fork a volume that the parent has opened is as closed (-EBADF), and letting go
- * of it writes nothing: another thread may have been inside it, and its device is the parent's.
+ * leading '/' and empty and "." parts mean nothing, ".." goes up (at the root it stays). A path
+ * that is longer than VOLUME_PATH_UNITS is -ENAMETOOLONG. In the child of a fork a volume that the
+ * parent has opened is as closed (-EBADF), and letting go of it writes nothing: another thread may
+ * have been inside it, and its device is the parent's.
  */
 #ifndef PYEXFAT_VOLUME_VOLUME_H
 #define PYEXFAT_VOLUME_VOLUME_H
@@ -21,6 +22,9 @@
 #include "base/zone.h"
 #include "device/device.h"
 #include "volume/policy.h"
+
+/* UTF-16 units of a path: as many as Windows takes. Damage can nest directories deeper. */
+#define VOLUME_PATH_UNITS 32767
 
 struct volume;
 struct volume_handle;
@@ -233,6 +237,13 @@ void volume_options_init(struct volume_options *o);
 
 enum volume_change { VOLUME_UNCHANGED = 0, VOLUME_CHANGED_DATA, VOLUME_CHANGED_DIRECTORY };
 
+/* The directories that a path led through. */
+struct volume_way {
+    struct volume_node **dirs; /* references; the first is in the root */
+    char *text;                /* their names as they were written, a slash behind each */
+    size_t depth, dirs_cap, length, text_cap;
+};
+
 struct volume {
     const struct volume_driver *driver;
     const char *fs; /* for users: "fat12" where the driver's name is "fat" */
@@ -276,10 +287,8 @@ struct volume {
     int deferred; /* an error of work that no call waited for: the next call or the close reports it
                    */
     struct base_error own_error; /* v->error of a caller that wants none */
-    struct volume_node
-        *walk_dir; /* a reference: the directory that walk_path led to last, or NULL */
-    size_t walk_length;
-    char walk_path[256];
+    struct volume_way ways[2];   /* of the last paths */
+    unsigned way;                /* that was used last */
     /* atomic */
     struct volume_handle *doomed; /* handles whose last reference went while the lock was taken */
     uint32_t refs;                /* handles and users */

@@ -1,18 +1,17 @@
-"""The work of cp: the arguments one by one, trees without recursion; what fails is reported and the
-rest goes on.
+"""The work of cp: the arguments one by one, and the trees; what fails is reported and the rest goes
+on.
 """
 
 from __future__ import annotations
 
 import argparse
-import errno
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pyexfat._text import visible
-from pyexfat.copying import Entry, Move, Sink, Source, StreamReader
+from pyexfat.copying import Entry, Move, Sink, Source, StreamReader, Transfer, measure
 
 from .ends import End, blame, end_of, refuse_images, refuse_own_inside
 from .errors import CommandError
@@ -31,15 +30,66 @@ class _Route:
     sink: Sink
 
 
-@dataclass
-class _Frame:
-    """A directory that is being copied."""
+class _TreeCopy(Transfer):
+    """One argument and all below it; ``done`` is told what was copied."""
 
-    entry: Entry
-    place: str
-    made: bool
-    """It was not there before, so that all that is in it comes from this copy."""
-    children: Iterator[Entry]
+    failures = (OSError, ValueError, CommandError)
+
+    def __init__(
+        self,
+        session: Session,
+        route: _Route,
+        move: Move,
+        no_clobber: bool,
+        done: Callable[[str, str, Entry], None],
+    ) -> None:
+        super().__init__(route.source, route.sink, move, onerror=self._unread)
+        self._session = session
+        self._route = route
+        self._no_clobber = no_clobber
+        self._done = done
+        self._top: Entry | None = None
+
+    def run(self, top: Entry, place: str) -> None:
+        """Raises what fails at the top itself."""
+        self._top = top
+        super().run(top, place)
+
+    def directory(self, entry: Entry, place: str, fresh: bool) -> bool:
+        made = super().directory(entry, place, fresh)
+        if made:
+            self._tell(entry, place)
+        return made
+
+    def file(self, entry: Entry, place: str, fresh: bool) -> None:
+        source, target = self._route.source_end, self._route.target_end
+        status = None if fresh else target.status(place)
+        if status is not None and self._no_clobber:
+            return
+        refuse_images(self._session, source.status_of(entry), source.show(entry.where))
+        refuse_images(self._session, status, target.show(place))
+        if status is not None and status.is_dir:
+            raise CommandError(target.show(place), "Is a directory")
+        super().file(entry, place, fresh)
+        self._tell(entry, place)
+
+    def refuse(self, error: Exception, entry: Entry, place: str) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        source, target = self._route.source_end, self._route.target_end
+        if not isinstance(error, CommandError):
+            error = blame(error, entry, source, target, place)
+        if entry is self._top:
+            raise error
+        self._session.failed(source.show(entry.where), error)
+
+    def _unread(self, error: OSError) -> None:
+        name = error.filename if isinstance(error.filename, str) else ""
+        self._session.failed(self._route.source_end.show(name), error)
+
+    def _tell(self, entry: Entry, place: str) -> None:
+        route = self._route
+        self._done(route.source_end.show(entry.where), route.target_end.show(place), entry)
 
 
 class Copier:
@@ -52,7 +102,6 @@ class Copier:
         self._progress = progress
         self._move = Move(0, lambda done, total, where: progress.at(done))
         self._written: set[tuple[object, ...]] = set()  # identities of what arguments became
-        self._above: set[object] = set()  # identities of the directories on the way down
 
     def copy(self, sources: list[Location], target: HostPath | Place) -> None:
         """Copies all arguments.
@@ -77,20 +126,15 @@ class Copier:
         """Bytes that will be copied; what can't be read counts nothing and is reported later."""
         if isinstance(location, Stream):
             return 0
-        total = 0
         try:
             end, path = end_of(self._session, location)
-            source = end.source(not self._args.no_links, lambda path, error: None)
-            pending, seen = [end.look(path, source)], set[object]()
-            while pending:
-                entry = pending.pop()
-                total += entry.size
-                if entry.is_dir and entry.identity not in seen and self._args.recursive:
-                    seen.add(entry.identity)
-                    pending += source.list(entry)
+            source = end.source(not self._args.no_links)
+            top = end.look(path, source)
+            if top.is_dir and not self._args.recursive:
+                return 0
+            return measure(source, top, lambda error: None)
         except (OSError, ValueError, CommandError):
-            pass
-        return total
+            return 0
 
     def _from_input(self, end: End, path: str, into: bool) -> None:
         if into:
@@ -100,15 +144,16 @@ class Copier:
         entry = Entry("-", "-", False, 0)
         try:
             reader = StreamReader(sys.stdin.buffer)
-            end.sink(False).write_file(path, entry, reader, self._move, False)
+            end.sink(False, self._args.escape).write_file(path, entry, reader, self._move, False)
         except (OSError, ValueError) as error:
             raise CommandError(end.show(path), error) from error
         self._done("-", end.show(path), entry)
 
     def _argument(self, location: HostPath | Place, end: End, path: str, into: bool) -> None:
         source_end, start = end_of(self._session, location)
-        source = source_end.source(not self._args.no_links, self._session.failed)
-        route = _Route(source_end, source, end, end.sink(not self._args.no_preserve))
+        source = source_end.source(not self._args.no_links)
+        sink = end.sink(not self._args.no_preserve, self._args.escape)
+        route = _Route(source_end, source, end, sink)
         top = source_end.look(start, source)
         if not top.is_dir:
             if not into and path.endswith("/"):
@@ -122,72 +167,11 @@ class Copier:
         before = end.status(place)
         if before is not None and before.identity in self._written:
             raise CommandError(end.show(place), "was made by an argument before this one")
-        self._above.clear()
-        self._tree(route, top, place)
+        copy = _TreeCopy(self._session, route, self._move, self._args.no_clobber, self._done)
+        copy.run(top, place)
         after = None if top.is_dir else end.status(place)
         if after is not None:
             self._written.add(after.identity)
-
-    def _tree(self, route: _Route, top: Entry, place: str) -> None:
-        first = self._item(route, top, place, False)
-        frames = [first] if first else []
-        while frames:
-            frame = frames[-1]
-            entry = next(frame.children, None)
-            if entry is None:
-                frames.pop()
-                self._above.discard(frame.entry.identity)
-                with self._session.attempt(route.target_end.show(frame.place)):
-                    route.sink.finish_directory(frame.place, frame.entry)
-                continue
-            with self._session.attempt(route.source_end.show(entry.where)):
-                below = self._item(route, entry, frame.place, frame.made, entry.name)
-                if below:
-                    frames.append(below)
-
-    def _item(
-        self, route: _Route, entry: Entry, place: str, fresh: bool, name: str = ""
-    ) -> _Frame | None:
-        """Copies a file to ``place`` (to ``name`` in it), or makes a directory and says how to go
-        on in it.
-        """
-        try:
-            if name:
-                place = route.sink.join(place, name)
-            if entry.is_dir:
-                return self._directory(route, entry, place, fresh)
-            self._file(route, entry, place, fresh)
-        except BrokenPipeError:
-            raise
-        except (OSError, ValueError) as error:
-            raise blame(error, entry, route.source_end, route.target_end, place) from error
-        return None
-
-    def _directory(self, route: _Route, entry: Entry, place: str, fresh: bool) -> _Frame:
-        if entry.identity in self._above:
-            raise OSError(errno.ELOOP, "Link to a directory above", entry.where)
-        children = route.source.list(entry)
-        made = route.sink.make_directory(place, not fresh)
-        self._above.add(entry.identity)
-        if made:
-            self._done(route.source_end.show(entry.where), route.target_end.show(place), entry)
-        return _Frame(entry, place, made, iter(children))
-
-    def _file(self, route: _Route, entry: Entry, place: str, fresh: bool) -> None:
-        status = None if fresh else route.target_end.status(place)
-        if status is not None and self._args.no_clobber:
-            return
-        where = route.source_end.show(entry.where)
-        refuse_images(self._session, route.source_end.status_of(entry), where)
-        refuse_images(self._session, status, route.target_end.show(place))
-        if status is not None and status.is_dir:
-            raise IsADirectoryError(errno.EISDIR, "Is a directory", place)
-        reader = route.source.open(entry)
-        try:
-            route.sink.write_file(place, entry, reader, self._move, fresh)
-        finally:
-            reader.close()
-        self._done(where, route.target_end.show(place), entry)
 
     def _done(self, source: str, destination: str, entry: Entry) -> None:
         if self._args.json:

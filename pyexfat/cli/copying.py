@@ -64,6 +64,10 @@ def _add_cp(subparsers: Subparsers) -> None:
         "-P", "--no-links", action="store_true",
         help="leave out symbolic links in directories (else what they point to is copied)",
     )  # fmt: skip
+    parser.add_argument(
+        "--escape", action="store_true",
+        help="out of an image: write names that the host can't hold with %%XX, and cut them",
+    )  # fmt: skip
     times = parser.add_mutually_exclusive_group()
     times.add_argument(
         "-p", "--preserve", action="store_true", help="accepted; times are kept anyway"

@@ -8,7 +8,6 @@ import errno
 import os
 import posixpath
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from stat import S_ISDIR
 from typing import NamedTuple
@@ -19,8 +18,6 @@ from pyexfat.copying import Entry, HostSink, HostSource, Sink, Source, VolumeSin
 from .errors import CommandError
 from .places import HostPath, Place
 from .session import Session
-
-Failed = Callable[[str, OSError], None]
 
 
 class Status(NamedTuple):
@@ -54,10 +51,10 @@ class End(ABC):
         """The entry to copy; its name is "" where what is in it is meant (``/``, ``dir/.``)."""
 
     @abstractmethod
-    def source(self, follow: bool, failed: Failed) -> Source: ...
+    def source(self, follow: bool) -> Source: ...
 
     @abstractmethod
-    def sink(self, preserve: bool) -> Sink: ...
+    def sink(self, preserve: bool, escape: bool) -> Sink: ...
 
 
 class HostEnd(End):
@@ -86,31 +83,11 @@ class HostEnd(End):
             entry.name = ""
         return entry
 
-    def source(self, follow: bool, failed: Failed) -> Source:
-        return _PatientHostSource(follow, failed)
+    def source(self, follow: bool) -> Source:
+        return HostSource(follow)
 
-    def sink(self, preserve: bool) -> Sink:
-        return HostSink(preserve)
-
-
-class _PatientHostSource(HostSource):
-    """Reports what can't be copied in a directory, and lists the rest."""
-
-    def __init__(self, follow: bool, failed: Failed) -> None:
-        super().__init__(follow)
-        self._links = follow
-        self._failed = failed
-
-    def list(self, entry: Entry) -> list[Entry]:
-        found: list[Entry] = []
-        with os.scandir(entry.place) as listing:
-            paths = sorted(one.path for one in listing if self._links or not one.is_symlink())
-        for path in paths:
-            try:
-                found.append(self.look(path))
-            except OSError as error:
-                self._failed(path, error)
-        return found
+    def sink(self, preserve: bool, escape: bool) -> Sink:
+        return HostSink(preserve, escape)
 
 
 class VolumeEnd(End):
@@ -143,10 +120,10 @@ class VolumeEnd(End):
             entry.name = ""
         return entry
 
-    def source(self, follow: bool, failed: Failed) -> Source:
+    def source(self, follow: bool) -> Source:
         return VolumeSource(self.volume)
 
-    def sink(self, preserve: bool) -> Sink:
+    def sink(self, preserve: bool, escape: bool) -> Sink:
         return VolumeSink(self.volume, preserve)
 
 
