@@ -383,6 +383,22 @@ int cache_write(struct cache *c, uint64_t offset, const void *buffer, size_t n,
     return 0;
 }
 
+int cache_amend(struct cache *c, uint64_t offset, const void *buffer, size_t n,
+                enum cache_tier tier, enum device_structure what)
+{
+    struct cache_ref ref;
+    int r = cache_get(c, offset, &ref);
+    if (r < 0) {
+        return r;
+    }
+    r = cache_edit(c, &ref, n, ref.block->dirty ? (enum cache_tier)ref.block->tier : tier, what);
+    if (r == 0) {
+        memcpy(ref.data, buffer, n);
+    }
+    cache_put(c, &ref);
+    return r;
+}
+
 /* Reads the run of missing blocks that starts at `first`; returns the block after it, or 0 when
  * that failed. */
 static uint64_t read_missing(struct cache *c, uint64_t first, uint64_t end)

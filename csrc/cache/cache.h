@@ -68,6 +68,10 @@ void cache_put(struct cache *c, struct cache_ref *ref); /* NULL block: nothing *
 int cache_read(struct cache *c, uint64_t offset, void *buffer, size_t n);
 int cache_write(struct cache *c, uint64_t offset, const void *buffer, size_t n,
                 enum cache_tier tier, enum device_structure what);
+/* For roll-backs, within one block: a block that is dirty stays in its tier, so that nothing has to
+ * be committed for it; `tier` is for a clean one. */
+int cache_amend(struct cache *c, uint64_t offset, const void *buffer, size_t n,
+                enum cache_tier tier, enum device_structure what);
 /* A new cluster, in whole sectors (else -EINVAL): a device zero where that is cheap or n is large,
  * else zeros in the cache (sectors marked fresh). What the range held before is forgotten, dirty or
  * not. */

@@ -274,7 +274,7 @@ uint64_t clusters_dir_offset(struct clusters_node *dir, uint32_t index);
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out);
 int clusters_dir_write(struct clusters_node *dir, uint32_t index, uint32_t count, const uint8_t *in,
                        enum cache_tier tier);
-/* For roll-backs: entry by entry, so that what can't be written keeps nothing else from it. */
+/* For roll-backs: entry by entry, and no commit is needed that might fail. */
 void clusters_dir_put_back(struct clusters_node *dir, uint32_t index, uint32_t count,
                            const uint8_t *in, enum cache_tier tier);
 /* Zeros over clusters [from, to) of a directory's chain, new ones: nothing points to them yet. */

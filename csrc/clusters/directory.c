@@ -112,8 +112,14 @@ int clusters_dir_write(struct clusters_node *dir, uint32_t index, uint32_t count
 void clusters_dir_put_back(struct clusters_node *dir, uint32_t index, uint32_t count,
                            const uint8_t *in, enum cache_tier tier)
 {
+    struct cache *c = dir->base.volume->cache;
     for (uint32_t i = 0; i < count; i++) {
-        (void)clusters_dir_write(dir, index + i, 1, in + ((size_t)i << CLUSTERS_ENTRY_SHIFT), tier);
+        const uint8_t *entry = in + ((size_t)i << CLUSTERS_ENTRY_SHIFT);
+        uint64_t offset;
+        uint32_t piece;
+        if (clusters_dir_find(dir, index + i, &offset, &piece) == 0) {
+            (void)cache_amend(c, offset, entry, CLUSTERS_ENTRY_SIZE, tier, DEVICE_ENTRY_SET);
+        }
     }
 }
 

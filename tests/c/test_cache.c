@@ -670,6 +670,26 @@ static void test_tags(void)
     device_unref(memory);
 }
 
+/* Nothing needs to be committed for a roll-back, whatever tier the block is in. */
+static void test_amend(void)
+{
+    struct rig r;
+    uint8_t b = 0x99;
+    rig_up(&r, DISK, 512, 1 << 20);
+    CHECK(poke(r.cache, 4096, 1, CACHE_REMOVAL, DEVICE_ENTRY_SET) == 0);
+    r.disk->fail_in = 1;
+    CHECK(cache_amend(r.cache, 4100, &b, 1, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(r.disk->fail_in == 1 && !cache_tier_dirty(r.cache, CACHE_ENTRY));
+    CHECK(cache_amend(r.cache, 8192, &b, 1, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(cache_tier_dirty(r.cache, CACHE_ENTRY));
+    CHECK(cache_amend(r.cache, 8191, &b, 2, CACHE_ENTRY, DEVICE_ENTRY_SET) == -EINVAL);
+    CHECK(cache_amend(r.cache, DISK, &b, 1, CACHE_ENTRY, DEVICE_ENTRY_SET) == -EINVAL);
+    r.disk->fail_in = 0;
+    CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == 0);
+    CHECK(r.disk->bytes[4096] == 1 && r.disk->bytes[4100] == b && r.disk->bytes[8192] == b);
+    rig_down(&r);
+}
+
 /* A bit on the device and in its block; what else is dirty there waits for its turn. */
 static void test_put_bits(void)
 {
@@ -731,6 +751,7 @@ int main(void)
     test_budget();
     test_streams();
     test_forget();
+    test_amend();
     test_put_bits();
     test_sectors();
     test_tags();

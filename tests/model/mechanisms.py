@@ -42,6 +42,7 @@ class MechanismMachine(RuleBasedStateMachine):
         self.vol: px.Volume | None = None
         self.failed = False  # an injected error has been reported since the last mount
         self.leaky = False  # … or ever
+        self.shaken = False  # the device was made to fail, whether or not anybody noticed
         self.marked = False  # the volume was left marked dirty
 
     @initialize(
@@ -75,7 +76,7 @@ class MechanismMachine(RuleBasedStateMachine):
     @property
     def forgiven(self) -> set[str]:
         """What an unclean volume may have; a mirror is only as good as the write that failed."""
-        return {"orphan", "hard error", *self.driver.unclean}
+        return {"orphan", *(["hard error"] if self.shaken else []), *self.driver.unclean}
 
     def raw(self, from_device: bool) -> Any:
         """By force: from the device, or as the caches see it."""
@@ -241,6 +242,7 @@ class MechanismMachine(RuleBasedStateMachine):
         old = names[which % len(names)] if names else "none"
         if op == "read":
             vol.shrink(1 << 30)
+        self.shaken = True
         action: Any = "tear" if torn and op == "write" else "fail"
         self.faults.add(op, nth=nth, times=50, action=action, error=error, keep=512)
         try:
@@ -300,7 +302,7 @@ class MechanismMachine(RuleBasedStateMachine):
         assert self.vol is not None
         self.vol.close()
         raw = self.raw_device()
-        forgiven = self.forgiven if self.leaky else set()
+        forgiven = self.forgiven if self.leaky else {"hard error"} if self.shaken else set()
         wrong = [str(v) for v in raw.violations if v.kind not in forgiven]
         assert wrong == [], wrong
         self.compare_names(raw)
