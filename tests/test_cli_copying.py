@@ -364,3 +364,18 @@ def test_what_is_sound_of_a_damaged_directory(cli: Cli) -> None:
         image.write(b"\xff\xff")  # NameHash: the checksum of the set is wrong now
     assert cli.fails("cp", "-r", "hurt.img:/half", "out").startswith("hurt.img:/half: ")
     assert sorted(os.listdir("out")) == ["a", "c"]
+
+
+def test_by_the_backup_boot_region(cli: Cli) -> None:
+    """What is read, that is; what is written must be whole."""
+    with px.format("hurt.img", size="4 MiB") as vol:
+        vol.write_bytes("f", b"by the backup")
+    with open("hurt.img", "r+b") as image:
+        image.write(bytes(512))
+    assert "no known file system" in cli.fails("cp", "hurt.img:/f", "card.img:/")
+    cli("cp", "--backup", "hurt.img:/f", "card.img:/")
+    assert read("card.img:/f") == b"by the backup"
+    line = cli.fails("cp", "--backup", "tree/a.txt", "hurt.img:/", code=2)
+    assert line == "hurt.img: --backup is for reading: it can't be copied to"
+    cli.fails("cp", "--backup", "hurt.img:/f", "hurt.img:/g", code=2)
+    cli.fails("cp", "--backup", "tree/a.txt", "card.img:/", code=2)

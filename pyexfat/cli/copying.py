@@ -105,6 +105,8 @@ def run_cp(args: argparse.Namespace) -> int:
         Session(args, writes=writes) as session,
         Progress("copy", quiet=args.quiet or isinstance(target, Stream)) as progress,
     ):
+        if args.backup and isinstance(target, Place):
+            _refuse_backup(session, sources, target)
         copier = Copier(session, args, progress)
         if isinstance(target, Stream):
             write_to_output(session, cast("list[Place]", sources))
@@ -119,3 +121,11 @@ def _refuse_pair(source: Location, target: Location) -> None:
     if not isinstance(source, Place) and not isinstance(target, Place):
         names = f"neither {source} nor {target}"
         raise UsageError(f"{names} is in an image (a place in one is written image:/path)")
+
+
+def _refuse_backup(session: Session, sources: list[Location], target: Place) -> None:
+    """The backup boot region is for volumes that are only read: here there is none."""
+    for one in sources:
+        if isinstance(one, Place) and not session.same_volume(one, target):
+            return
+    raise UsageError("--backup is for reading: it can't be copied to", target.volume_name)
