@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,25 +23,83 @@ def entry_set_sum(image: bytearray, at: int) -> None:
     image[at + 2 : at + 4] = total.to_bytes(2, "little")
 
 
-@pytest.mark.parametrize("what", ["touch", "mkdir"])
-def test_a_file_that_owns_the_clusters_of_a_directory(what: str) -> None:
+@pytest.mark.parametrize("what", ["touch", "mkdir", "rename", "rename directory"])
+@pytest.mark.parametrize("hint", ["off", "one-shot", "retained"])
+def test_a_file_that_owns_the_clusters_of_a_directory(what: str, hint: str) -> None:
     """Zeros over the entry of an open file, and then a new name in its place."""
     image = bytearray(2 << 20)
     with px.format(image, cluster_size=SECTOR) as vol:
         vol.mkdir("/D")
         vol.touch("/D/open")
         vol.write_bytes("/F", b"f" * SECTOR)
+        vol.touch("/file")
+        vol.mkdir("/directory")
         cluster = vol.stat("/D").first_cluster
         at = vol.stat("/F").entry_offset
     image[at + 32 + 20 : at + 32 + 24] = cluster.to_bytes(4, "little")
     entry_set_sum(image, at)
-    with px.open(image, "r+", policy={"empty_hint": "off"}) as vol:
+    work: dict[str, Callable[[px.Volume], object]] = {
+        "touch": lambda vol: vol.touch("/D/new"),
+        "mkdir": lambda vol: vol.mkdir("/D/new"),
+        "rename": lambda vol: vol.rename("/file", "/D/open"),
+        "rename directory": lambda vol: vol.rename("/directory", "/D/new"),
+    }
+    policy = {"empty_hint": hint, "name_index": False, "name_filter": False}
+    with px.open(image, "r+", policy=policy) as vol:
         opened = vol.open("/D/open", "rb")
         with vol.open("/F", "r+b", buffering=0) as file:
             file.write(bytes(SECTOR))
         with pytest.raises(px.CorruptImageError, match="shared"):
-            getattr(vol, what)("/D/new")
+            work[what](vol)
+        assert vol.listdir("/D") == []
+        assert {"file", "directory"} < set(vol.listdir("/"))
         opened.close()
+
+
+def test_directories_that_share_their_clusters() -> None:
+    """A move from one to the other is none."""
+    image = bytearray(2 << 20)
+    with px.format(image, cluster_size=SECTOR) as vol:
+        for name in ("one", "two"):
+            vol.mkdir(name)
+        vol.touch("one/f")
+        one, two = (vol.stat(name).entry_offset for name in ("one", "two"))
+    image[two + 32 + 20 : two + 32 + 24] = image[one + 32 + 20 : one + 32 + 24]
+    entry_set_sum(image, two)
+    with px.open(image, "r+") as vol:
+        assert vol.listdir("two") == ["f"]
+        with vol.open("one/f"):
+            for old, new in (("one/f", "two/f"), ("two/f", "two/g"), ("two/f", "one/f")):
+                with pytest.raises(px.CorruptImageError, match="same clusters"):
+                    vol.rename(old, new)
+            vol.rename("one/f", "one/g")
+
+
+@pytest.mark.parametrize(
+    ("fs", "size"), [("fat12", 1440 << 10), ("fat32", 40 << 20), ("exfat", 2 << 20)]
+)
+def test_entries_behind_the_end_of_a_directory(fs: str, size: int) -> None:
+    """They are not read, and no new name brings them to life."""
+    image = bytearray(size)
+    with px.format(image, fs, cluster_size=SECTOR) as vol:
+        vol.mkdir("d")
+        for name in ("A", "B", "C", "D"):
+            vol.touch(f"d/{name}")
+        first, second, third = (vol.stat(f"d/{name}").entry_offset for name in "ABC")
+    behind = bytes(image[third : third + 64])
+    image[second:third] = bytes(third - second)
+    with px.open(image, "r+") as vol:
+        assert vol.listdir("d") == ["A"]
+        assert not vol.exists("d/C")
+        for work in (lambda: vol.touch("d/E"), lambda: vol.mkdir("d/E")):
+            with pytest.raises(px.CorruptImageError, match="follows the end") as error:
+                work()
+            assert error.value.where.offset == third
+        vol.unlink("d/A")
+        vol.touch("d/F")  # the place of A
+        assert vol.stat("d/F").entry_offset == first
+        assert vol.listdir("d") == ["F"]
+    assert image[third : third + 64] == behind
 
 
 @pytest.mark.parametrize(("fs", "size"), [("fat12", 1440 << 10), ("fat16", 16 << 20)])

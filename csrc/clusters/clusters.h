@@ -233,6 +233,9 @@ int clusters_node_new(struct volume *v, struct clusters_node **out); /* not yet 
 void clusters_node_destroy(struct clusters_node *n);
 /* index is set; dir NULL: the root. */
 int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum volume_kind kind);
+/* Nothing in memory has its entries at the offset, since they are free. Damage: something else that
+ * owns these clusters has overwritten them. */
+int clusters_check_unused(struct volume *v, uint64_t entry_offset);
 uint64_t clusters_node_key(uint64_t entry_offset);
 /* The node of the set at index in dir: the one in memory, or a new one that load() fills in.
  * -EUCLEAN for a directory that contains itself. */
@@ -297,6 +300,8 @@ int clusters_walk_begin(struct clusters_walk *w, struct clusters_node *dir, uint
 /* 1: an entry; 0: end of the clusters */
 int clusters_walk_next(struct clusters_walk *w, const uint8_t **entry);
 void clusters_walk_end(struct clusters_walk *w);
+/* Byte offset of the entry that clusters_walk_next gave. */
+uint64_t clusters_walk_offset(const struct clusters_walk *w);
 
 /* ---- finding a name (search.c) ---- */
 struct clusters_gap {      /* free entries seen by a walk */

@@ -205,6 +205,11 @@ int clusters_walk_next(struct clusters_walk *w, const uint8_t **entry)
     return 1;
 }
 
+uint64_t clusters_walk_offset(const struct clusters_walk *w)
+{
+    return w->piece_offset - (((uint64_t)w->ref_left + 1) << CLUSTERS_ENTRY_SHIFT);
+}
+
 void clusters_walk_end(struct clusters_walk *w)
 {
     cache_put(w->dir->base.volume->cache, &w->ref);

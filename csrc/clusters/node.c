@@ -42,6 +42,15 @@ uint64_t clusters_node_key(uint64_t entry_offset)
     return entry_offset >> CLUSTERS_ENTRY_SHIFT;
 }
 
+int clusters_check_unused(struct volume *v, uint64_t entry_offset)
+{
+    if (!base_map_get(&v->nodes, clusters_node_key(entry_offset))) {
+        return 0;
+    }
+    return base_damage(v->error, "directory", entry_offset, "EntryType", 0, 0,
+                       "the place of a file in use has become free: clusters are shared");
+}
+
 int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum volume_kind kind)
 {
     struct volume *v = n->base.volume;
@@ -51,10 +60,8 @@ int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum
     if (dir) {
         rc = clusters_dir_find(dir, n->index, &offset, &piece);
     }
-    if (rc == 0 && base_map_get(&v->nodes, dir ? clusters_node_key(offset) : 1)) {
-        /* Something else that owns these clusters has overwritten its entries. */
-        rc = base_damage(v->error, "directory", offset, "EntryType", 0, 0,
-                         "the place of a file in use has become free: clusters are shared");
+    if (rc == 0 && dir) {
+        rc = clusters_check_unused(v, offset);
     }
     if (rc == 0 && kind == VOLUME_DIRECTORY && !(n->names = names_dir_new(v->names))) {
         rc = -ENOMEM;

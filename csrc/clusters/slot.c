@@ -53,7 +53,8 @@ static int verify(struct clusters_node *dir, const struct clusters_slot *slot, u
 {
     struct clusters_walk w;
     const uint8_t *entry;
-    const struct clusters_ops *ops = clusters_of(dir->base.volume)->ops;
+    struct volume *v = dir->base.volume;
+    const struct clusters_ops *ops = clusters_of(v)->ops;
     /* Behind a tail two more: the set may be moved on by one, and is then the end of the directory.
      */
     uint32_t more = (uint32_t)base_min(slot->run - need, slot->from_hole ? 1 : 2);
@@ -61,15 +62,18 @@ static int verify(struct clusters_node *dir, const struct clusters_slot *slot, u
     uint32_t seen = slot->from_hole ? 0 : dir->hint.seen;
     int rc = clusters_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
     while (rc >= 0 && w.index < last && (rc = clusters_walk_next(&w, &entry)) > 0) {
+        uint64_t offset = clusters_walk_offset(&w);
         if (entry[0] != 0 && ops->entry(entry) != CLUSTERS_ENTRY_FREE) {
-            uint64_t offset = clusters_dir_offset(dir, w.index - 1);
-            rc = base_damage(dir->base.volume->error, clusters_owner(dir), offset, "EntryType",
-                             entry[0], 0, "an entry in use follows the end of the directory");
-            dir->hint.valid = false;
+            rc = base_damage(v->error, clusters_owner(dir), offset, "EntryType", entry[0], 0,
+                             "an entry in use follows the end of the directory");
+        } else {
+            rc = clusters_check_unused(v, offset);
         }
     }
     clusters_walk_end(&w);
-    if (rc >= 0 && !slot->from_hole) {
+    if (rc < 0) {
+        dir->hint.valid = false;
+    } else if (!slot->from_hole) {
         dir->hint.seen = w.index;
     }
     return rc < 0 ? rc : 0;

@@ -302,6 +302,19 @@ static int has_name(struct volume_node *node, const char *name, size_t n)
     return (size_t)rc == n && memcmp(now, name, n) == 0;
 }
 
+/* What is found in a directory but is in memory as another's: the two share their clusters, and a
+ * move from one to the other would be none. */
+static int check_own(struct volume *v, const struct volume_walk *w)
+{
+    struct volume_stat st;
+    if (!w->node || !w->dir || w->node->parent == w->dir)
+        return 0;
+    int rc = v->driver->stat(w->node, &st);
+    return rc < 0 ? rc
+                  : base_damage(v->error, "directory", st.entry_offset, "FirstCluster", 0, 0,
+                                "two directories have the same clusters");
+}
+
 /* 0: go on; 1: nothing to do; or what rename(2) says. */
 static int rename_check(const struct volume_walk *from, const struct volume_walk *to,
                         uint32_t flags)
@@ -344,7 +357,7 @@ int volume_rename(struct volume *v, const char *from, const char *to, uint32_t f
     rc = volume_walk_existing(v, from, &a);
     if (rc == 0)
         rc = volume_walk(v, to, &b);
-    if (rc == 0)
+    if (rc == 0 && (rc = check_own(v, &a)) == 0 && (rc = check_own(v, &b)) == 0)
         rc = rename_check(&a, &b, flags);
     if (rc == 0) {
         change = VOLUME_CHANGED_DIRECTORY;
