@@ -112,7 +112,8 @@ def test_every_damage_is_seen(image: bytearray) -> None:
     assert seen(a.offset + 4, b"\x60", a.offset) == {"attributes"}
     assert seen(a.offset + 12, b"\0\0\0\0", a.offset) == {"time"}
     assert seen(106, b"\x02") == {"dirty"}
-    assert seen(106, b"\x04") == {"flags"}
+    assert seen(106, b"\x04") == {"hard error"}
+    assert seen(106, b"\x10") == {"flags"}
     assert seen(112, b"\x63") == {"percent"}
     assert seen(100, b"\x99") == {"boot checksum", "backup"}
     assert "backup" in seen(12 * 512 + 200, b"\x01")
