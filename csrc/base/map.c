@@ -69,6 +69,16 @@ static int grow(struct base_map *m)
     return 0;
 }
 
+int base_map_reserve(struct base_map *m, size_t count)
+{
+    int rc = 0;
+
+    while (rc == 0 && count > m->capacity / 4 * 3) {
+        rc = grow(m);
+    }
+    return rc;
+}
+
 int base_map_put(struct base_map *m, uint64_t key, void *value)
 {
     size_t i = 0;

@@ -15,6 +15,9 @@ struct base_map {
 void base_map_init(struct base_map *m);
 void base_map_free(struct base_map *m); /* the values are the caller's */
 void *base_map_get(const struct base_map *m, uint64_t key);
+/* Room for so many in an empty map, which must be made before those of another are put into it in
+ * slot order: a table that grew meanwhile would be full at its beginning. 0 or -ENOMEM. */
+int base_map_reserve(struct base_map *m, size_t count);
 int base_map_put(struct base_map *m, uint64_t key,
                  void *value);                           /* value != NULL; replaces; 0 or -ENOMEM */
 void *base_map_remove(struct base_map *m, uint64_t key); /* what was there, or NULL */

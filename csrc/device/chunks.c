@@ -9,7 +9,7 @@
 int device_chunks_drop(struct base_map *m, uint64_t first, uint64_t last, void (*release)(void *))
 {
     struct base_map kept;
-    size_t cursor = 0;
+    size_t cursor = 0, stay = 0;
     uint64_t key;
     void *chunk;
 
@@ -25,7 +25,14 @@ int device_chunks_drop(struct base_map *m, uint64_t first, uint64_t last, void (
         return 0;
     }
     /* Those that stay move to a new table, since a table cannot shrink while it is gone through. */
+    while (base_map_next(m, &cursor, &key)) {
+        stay += key < first || key >= last;
+    }
     base_map_init(&kept);
+    if (base_map_reserve(&kept, stay) != 0) {
+        return -ENOMEM;
+    }
+    cursor = 0;
     while ((chunk = base_map_next(m, &cursor, &key))) {
         if ((key < first || key >= last) && base_map_put(&kept, key, chunk) != 0) {
             base_map_free(&kept);

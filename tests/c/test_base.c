@@ -234,6 +234,15 @@ static void test_map(void)
     CHECK(seen == count && base_map_bytes(&m) >= count * 16);
     base_map_free(&m);
     CHECK(m.count == 0 && base_map_bytes(&m) == 0);
+
+    CHECK(base_map_reserve(&m, 0) == 0 && base_map_bytes(&m) == 0);
+    CHECK(base_map_reserve(&m, 1000) == 0 && base_map_bytes(&m) >= 1000 * 16);
+    size_t reserved = base_map_bytes(&m);
+    for (uint64_t k = 0; k < 1000; k++) {
+        CHECK(base_map_put(&m, k, values) == 0);
+    }
+    CHECK(m.count == 1000 && base_map_bytes(&m) == reserved);
+    base_map_free(&m);
 }
 
 static void test_grow(void)
