@@ -67,6 +67,8 @@ static inline struct fat *fat_of(const struct volume *v)
 /* ---- FAT (table.c, map.c), for struct clusters_ops ---- */
 int fat_table_get(struct fat *f, uint32_t cluster,
                   uint32_t *value); /* raw entry, without the top nibble */
+/* Sets bit i for each entry cluster + i that is not free. */
+int fat_table_used(struct fat *f, uint32_t cluster, uint32_t count, uint8_t *bits);
 int fat_table_next(struct clusters *h, uint32_t cluster, uint32_t *next);
 int fat_table_link(struct clusters *h, uint32_t first, uint32_t count, uint32_t next,
                    enum cache_tier tier);

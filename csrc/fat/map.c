@@ -29,30 +29,11 @@ size_t fat_map_bytes(const struct fat *f)
 /* Sets the bits of the clusters in use. */
 static int fill(struct fat *f, uint32_t part, uint8_t *bits)
 {
-    uint32_t first = part << PART_SHIFT,
-             end = (uint32_t)base_min((uint64_t)first + PART_BITS, f->heap.count);
-    struct cache *c = f->heap.volume->cache;
+    uint32_t first = part << PART_SHIFT;
+    uint32_t count = (uint32_t)base_min(PART_BITS, f->heap.count - first);
     memset(bits, 0, PART_BYTES);
-    uint64_t ahead = 0;
-    for (uint32_t bit = first; bit < end; bit++) {
-        uint32_t value;
-        uint64_t at = fat_table_offset(&f->heap, bit + CLUSTERS_FIRST);
-        if (at >= ahead) {
-            uint64_t stop = fat_table_offset(&f->heap, end - 1 + CLUSTERS_FIRST) + 4;
-            uint64_t n = base_min(FAT_READ_AHEAD, stop - at);
-            cache_read_ahead(c, at, n);
-            ahead = at + n;
-        }
-        int rc = fat_table_get(f, bit + CLUSTERS_FIRST, &value);
-        if (rc < 0) {
-            return rc;
-        }
-        if (value != 0) {
-            bits[(bit - first) / 8] |= (uint8_t)(1u << (bit & 7));
-        }
-    }
-    f->heap.volume->counters.fat_entries_read += end - first;
-    return 0;
+    f->heap.volume->counters.fat_entries_read += count;
+    return fat_table_used(f, first + CLUSTERS_FIRST, count, bits);
 }
 
 /* Makes room for one more part by taking another's memory. */

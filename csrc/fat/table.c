@@ -105,6 +105,53 @@ int fat_table_next(struct clusters *h, uint32_t cluster, uint32_t *next)
     return rc;
 }
 
+/* Sets the bits of those entries in use that lie in one block; *done says how many were seen. */
+static int used_in_block(struct fat *f, uint32_t cluster, uint32_t count, uint8_t *bits,
+                         uint32_t bit, uint32_t *done)
+{
+    struct cache *c = f->heap.volume->cache;
+    uint32_t width = entry_width(f);
+    struct cache_ref ref;
+    int rc = cache_get(c, fat_table_offset(&f->heap, cluster), &ref);
+    if (rc < 0) {
+        return rc;
+    }
+    uint32_t here = (uint32_t)base_min(count, ref.available / width);
+    for (uint32_t n = 0; n < here; n++, bit++) {
+        uint32_t used = load(f, cluster + n, ref.data + (size_t)n * width) != 0;
+        bits[bit / 8] |= (uint8_t)(used << (bit & 7));
+    }
+    cache_put(c, &ref);
+    *done = here;
+    return 0;
+}
+
+int fat_table_used(struct fat *f, uint32_t cluster, uint32_t count, uint8_t *bits)
+{
+    struct cache *c = f->heap.volume->cache;
+    uint64_t end = fat_table_offset(&f->heap, cluster + count), ahead = 0;
+    for (uint32_t bit = 0; bit < count;) {
+        uint64_t at = fat_table_offset(&f->heap, cluster + bit);
+        uint32_t done = 1, value;
+        int rc;
+        if (at >= ahead) {
+            ahead = base_min(at + FAT_READ_AHEAD, end);
+            cache_read_ahead(c, at, ahead - at);
+        }
+        if (f->g.bits == 12) {
+            rc = fat_table_get(f, cluster + bit, &value);
+            bits[bit / 8] |= (uint8_t)((rc == 0 && value != 0) << (bit & 7));
+        } else {
+            rc = used_in_block(f, cluster + bit, count - bit, bits, bit, &done);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        bit += done;
+    }
+    return 0;
+}
+
 /* What entry number i of a run becomes. next 0 with run: cleared. */
 struct run {
     uint32_t first, count, next;
