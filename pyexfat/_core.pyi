@@ -229,7 +229,7 @@ class Stat:
     @property
     def archive(self) -> bool: ...
     @property
-    def valid_size(self) -> int: ...  # ValidDataLength; what follows reads as zeros
+    def valid_size(self) -> int: ...  # what follows reads as zeros (exFAT: ValidDataLength)
     @property
     def allocated(self) -> int: ...  # bytes of clusters
     @property

@@ -107,6 +107,7 @@ def test_nth_operation_fails(
     plan = plan_of(workload)
     size, options = driver.small()
     with px.Device.memory(size) as base:
+        base.pwrite(b"\xa5" * size, 0)  # what was there before must not come to light
         px.format(base, driver.name, **options).close()
         options = driver.open_options(0) | {"policy": POLICIES[policy]}
         for n in range(1, 1000):

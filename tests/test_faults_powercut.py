@@ -53,6 +53,7 @@ def record(
     plan = plan_of(workload)
     size, options = driver.small()
     with px.Device.memory(size) as device:
+        device.pwrite(b"\xa5" * size, 0)  # what was there before must not come to light
         px.format(device, driver.name, fats=fats, **options).close()
         base = device.pread(size, 0)
         options = driver.open_options(0) | {"policy": policy}

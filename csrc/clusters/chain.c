@@ -251,7 +251,9 @@ int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t
         }
         rc = append_piece(h, c, last, first, got, link_tier);
         if (rc < 0) {
-            (void)clusters_free_now(h, first, got);
+            if (clusters_free_now(h, first, got) < 0) {
+                h->volume->failed = true; /* they are lost: the volume must not be called clean */
+            }
             break;
         }
         need -= got;
@@ -260,6 +262,7 @@ int clusters_chain_extend(struct clusters *h, struct clusters_chain *c, uint32_t
     if (rc < 0 && c->count > old) {
         /* What was added was never pointed to by an entry, so it goes back at once. */
         int undo = clusters_chain_cut(h, c, old, true, what);
+        h->volume->failed |= undo < 0;
         return undo < 0 && rc == -ENOSPC ? undo : rc;
     }
     return rc;

@@ -74,6 +74,7 @@ struct clusters {
     bool valid_lengths;     /* what was never written reads as zeros (ValidDataLength); else zeros
                                are written */
     bool sized_directories; /* a directory's entry says its length, so its chain may grow first */
+    uint32_t sector_links;  /* FAT entries in a sector; 0: no whole number, or few are used */
     const char *map_name;   /* "allocation bitmap", "FAT" */
     /* free space */
     bool changed; /* clusters were taken or freed since the clean mark */
@@ -151,7 +152,8 @@ int clusters_chain_cut(struct clusters *h, struct clusters_chain *c, uint32_t ke
 
 /* ---- free space (space.c, pending.c) ---- */
 /* Finds and takes up to want clusters in one piece: at hint when free there (hint 0: none), else
- * the first piece that is long enough, else the longest found. -ENOSPC when nothing is free. */
+ * the first piece that is long enough, else the longest found. -ENOSPC when nothing is free. In
+ * sync mode the piece begins where its FAT entries lie in as few sectors as they can. */
 int clusters_take(struct clusters *h, uint32_t hint, uint32_t want, uint32_t *first, uint32_t *got);
 int clusters_mark(struct clusters *h, uint32_t first, uint32_t count, bool used);
 /* -EUCLEAN when one of these clusters, which a file owns, is marked free. */
@@ -210,7 +212,7 @@ struct clusters_node {
     uint32_t entries; /* entries of the set */
     uint16_t attributes;
     struct clusters_stamp created, modified, accessed;
-    uint64_t size, valid;
+    uint64_t size, valid; /* valid: where a format has none, until the entry is written */
     struct clusters_chain chain;
     uint64_t reserved; /* clusters in chain beyond size, kept for later writes (keep_size) */
     bool pinned;       /* reserved clusters without a handle: in clusters.pins until a clean sync */
@@ -262,6 +264,9 @@ int clusters_release(struct volume_node *node);
 int clusters_read(struct volume_node *node, uint64_t offset, void *buffer, size_t n, size_t *done);
 int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer, size_t n,
                    size_t *done);
+/* Before an entry that says the size is written: zeros up to it, where the format can't say that
+ * they are not there yet. */
+int clusters_fill(struct clusters_node *n);
 int clusters_resize(struct volume_node *node, uint64_t size);
 int clusters_allocate(struct volume_node *node, uint64_t offset, uint64_t n, bool keep_size);
 int clusters_extents(struct volume_node *node, struct volume_extents *out);

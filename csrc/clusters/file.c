@@ -160,6 +160,31 @@ static int fill_gap(struct clusters_node *n, uint64_t to)
     return rc;
 }
 
+int clusters_fill(struct clusters_node *n)
+{
+    return clusters_of(n->base.volume)->valid_lengths ? 0 : fill_gap(n, n->size);
+}
+
+/* In sync mode what was added reaches the device before the size is another, so that a failure
+ * leaves it as it was. */
+static int commit_growth(struct clusters_node *n)
+{
+    struct volume *v = n->base.volume;
+    return v->sync == VOLUME_SYNC ? cache_commit(v->cache, CACHE_CHAIN, true) : 0;
+}
+
+/* After a growth that failed: what was taken for it. */
+static void give_back(struct clusters_node *n)
+{
+    struct clusters *h = clusters_of(n->base.volume);
+    uint64_t keep = clusters_for(h, n->size) + n->reserved;
+    if (n->chain.count > keep &&
+        clusters_chain_cut(h, &n->chain, (uint32_t)keep, true, clusters_owner(n)) < 0) {
+        h->volume->failed = true; /* they are lost: the volume must not be called clean */
+    }
+    n->valid = base_min(n->valid, n->size);
+}
+
 int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer, size_t bytes,
                    size_t *done)
 {
@@ -177,7 +202,8 @@ int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer
     if (rc < 0) {
         return rc;
     }
-    if (end > n->size && (rc = want_clusters(n, clusters_for(h, end))) < 0) {
+    bool grows = end > n->size;
+    if (grows && (rc = want_clusters(n, clusters_for(h, end))) < 0) {
         return rc;
     }
     if (offset > n->valid) {
@@ -186,15 +212,11 @@ int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer
     if (rc == 0) {
         rc = put_range(n, offset, buffer, bytes);
     }
-    if (rc < 0) {
-        /* Clusters that were taken for nothing go back; what was overwritten before the error
-         * stays. */
-        uint64_t keep = clusters_for(h, n->size) + n->reserved;
-        if (end > n->size && n->chain.count > keep &&
-            clusters_chain_cut(h, &n->chain, (uint32_t)keep, true, clusters_owner(n)) < 0) {
-            node->volume->failed = true; /* they are lost: the volume must not be called clean */
-        }
-        n->valid = base_min(n->valid, n->size);
+    if (rc == 0 && grows) {
+        rc = commit_growth(n);
+    }
+    if (rc < 0) { /* what was overwritten before the error stays */
+        give_back(n);
         return rc;
     }
     n->valid = base_max(n->valid, end);
@@ -204,23 +226,29 @@ int clusters_write(struct volume_node *node, uint64_t offset, const void *buffer
     return 0;
 }
 
-/* A larger size: clusters for it, and zeros where the format has no other way to say so. On failure
- * all is as before. */
+/* A larger size: clusters for it, and zeros where the format has no other way to say so: when the
+ * entry is written (clusters_fill), which is now in sync mode, so that what was written by then is
+ * written once. On failure all is as before. */
 static int grow(struct clusters_node *n, uint64_t size)
 {
     struct clusters *h = clusters_of(n->base.volume);
-    uint64_t old_valid = n->valid, old_reserved = n->reserved;
     int rc = want_clusters(n, clusters_for(h, size));
-    if (rc == 0 && !h->valid_lengths && (rc = fill_gap(n, size)) < 0) {
-        n->valid = old_valid;
-        uint64_t keep = clusters_for(h, n->size) + old_reserved;
-        (void)clusters_chain_cut(h, &n->chain, (uint32_t)keep, true, clusters_owner(n));
+    if (rc < 0) {
+        return rc;
+    }
+    if (!h->valid_lengths && h->volume->sync == VOLUME_SYNC) {
+        rc = fill_gap(n, size);
     }
     if (rc == 0) {
-        set_size(n, size);
-        touched(n);
+        rc = commit_growth(n);
     }
-    return rc;
+    if (rc < 0) {
+        give_back(n);
+        return rc;
+    }
+    set_size(n, size);
+    touched(n);
+    return 0;
 }
 
 int clusters_resize(struct volume_node *node, uint64_t size)
@@ -280,6 +308,9 @@ int clusters_allocate(struct volume_node *node, uint64_t offset, uint64_t bytes,
         return grow(n, end);
     }
     rc = want_clusters(n, clusters_for(h, end));
+    if (rc == 0 && (rc = commit_growth(n)) < 0) {
+        give_back(n);
+    }
     if (rc < 0) {
         return rc;
     }

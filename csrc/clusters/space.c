@@ -190,6 +190,19 @@ static void make_summary(struct clusters *h)
     }
 }
 
+/* In sync mode a growth writes its FAT sectors at once, and would share the first and the last with
+ * others. Clusters to pass over, fewer than `want` and than a sector has entries, so that it writes
+ * as few as so many entries can lie in; smaller files find the hole. */
+static uint32_t to_sector(const struct clusters *h, uint32_t bit, uint32_t want)
+{
+    uint32_t row = h->sector_links;
+    if (row == 0 || h->volume->sync != VOLUME_SYNC) {
+        return 0;
+    }
+    uint32_t at = (bit + CLUSTERS_FIRST) % row, last = (want - 1) % row; /* in their sectors */
+    return at + last >= row ? row - at : 0;
+}
+
 /* The piece for a new chain: the first one of at least `want`, or the longest. *got == 0: nothing
  * is free. */
 static int search(struct clusters *h, uint32_t want, uint32_t *first, uint32_t *got)
@@ -210,13 +223,18 @@ static int search(struct clusters *h, uint32_t want, uint32_t *first, uint32_t *
         if (free_bit >= end) {
             break;
         }
-        uint32_t stop = (uint32_t)base_min((uint64_t)free_bit + want, end);
+        uint32_t skip = to_sector(h, free_bit, want);
+        uint32_t stop = (uint32_t)base_min((uint64_t)free_bit + skip + want, end);
         if ((rc = find_next(h, free_bit, stop, true, &used_bit)) < 0) {
             return rc;
         }
-        if (used_bit - free_bit > best) {
-            best = used_bit - free_bit;
-            best_bit = free_bit;
+        if (used_bit - free_bit < (uint64_t)skip + want) { /* there is no room to pass over any */
+            skip = 0;
+        }
+        uint32_t room = (uint32_t)base_min(used_bit - free_bit - skip, want);
+        if (room > best) {
+            best = room;
+            best_bit = free_bit + skip;
         }
         if (best >= want || (best > 0 && used_bit - start > SEARCH_BITS)) {
             break;

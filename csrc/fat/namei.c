@@ -365,7 +365,7 @@ int fat_rename(struct volume_node *node, struct volume_node *to, const char *s, 
     }
     if (rc < 0 || (rc = read_back(n, &old)) < 0 ||
         (rc = fat_short_make(dir, &name, short_name, &case_bits, &with_long)) < 0 ||
-        (rc = fat_mark_dirty(&f->heap)) < 0) {
+        (rc = fat_mark_dirty(&f->heap)) < 0 || (rc = clusters_fill(n)) < 0) {
         return rc;
     }
     if (replaced == node && with_long) { /* of case only: the short name is its own already */

@@ -18,7 +18,10 @@ int fat_write_node(struct volume_node *node)
     struct fat_set set;
     int rc = 0;
     if (!clusters_is_root(n) && !node->unlinked) {
-        rc = fat_set_read(clusters_node_of(node->parent), n->index, &set);
+        rc = clusters_fill(n);
+        if (rc == 0) {
+            rc = fat_set_read(clusters_node_of(node->parent), n->index, &set);
+        }
         if (rc == 0) {
             fat_set_update(&set, n);
             /* Only the short entry says anything that changes. */

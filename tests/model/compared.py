@@ -194,7 +194,11 @@ class ComparedVolume(RuleBasedStateMachine):
         if not node.is_dir:
             assert found.st_size == len(node.data)
             assert found.valid_size <= found.st_size <= found.allocated
-            assert self.driver.has_valid_size or found.valid_size == found.st_size
+            assert self.vol is not None
+            # Zeros that the format can't do without may wait for the entry to be written.
+            waits = self.vol.sync_mode != "sync" and (node.handles > 0 or node.pinned)
+            if not self.driver.has_valid_size and not waits:
+                assert found.valid_size == found.st_size
 
     def check_directory(self, directory: Node) -> None:
         """The listing of a directory, and nothing else is found in it."""

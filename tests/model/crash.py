@@ -135,6 +135,53 @@ def truncate(path: str, size: int) -> Step:
     return Step(f"truncate {path} {size}", lambda v: v.truncate(path, size), apply)
 
 
+class Held:
+    """A file that stays open from one step to the next."""
+
+    def __init__(self) -> None:
+        """Not yet."""
+        self.handle: px.Handle | None = None
+
+    def _step(self, text: str, path: str, call: Callable[[Any], Any], new: Callable[[bytes], bytes]
+              ) -> Step:  # fmt: skip
+        return Step(
+            f"{text} {path}",
+            lambda _: call(self.handle),
+            lambda s: [{**s, path: new(s[path] or b"")}],
+        )
+
+    def open(self, path: str) -> Step:
+        def call(vol: px.Volume) -> None:
+            self.handle = vol.open_file(path, 3)
+
+        return Step(f"open {path}", call, lambda s: [s])
+
+    def resize(self, path: str, size: int) -> Step:
+        return self._step(
+            f"to {size}", path, lambda h: h.resize(size), lambda d: d[:size].ljust(size, b"\0")
+        )
+
+    def allocate(self, path: str, size: int) -> Step:
+        return self._step(
+            f"room {size}", path, lambda h: h.allocate(0, size), lambda d: d.ljust(size, b"\0")
+        )
+
+    def overwrite(self, path: str, offset: int, data: bytes) -> Step:
+        return self._step(
+            f"at {offset}",
+            path,
+            lambda h: h.pwrite(data, offset),
+            lambda d: d[:offset].ljust(offset, b"\0") + data + d[offset + len(data) :],
+        )
+
+    def close(self, path: str) -> Step:
+        return self._step("close", path, lambda h: h.close(), lambda d: d)
+
+
+def utime(path: str) -> Step:
+    return Step(f"utime {path}", lambda v: v.utime(path, ns=(0, 10**18)), lambda s: [s])
+
+
 def unlink(path: str) -> Step:
     return Step(f"rm {path}", lambda v: v.unlink(path), lambda s: [_drop(s, path)], names=True)
 

@@ -39,7 +39,7 @@ class Driver:
     root_in_heap: bool = True
     first_index: int = 0  # of the first name in a directory
     second_names: bool = False  # each entry answers to a short name, too
-    has_valid_size: bool = True  # zeros at the end of a file need not be written
+    has_valid_size: bool = True  # zeros at the end of a file are never written
     options: dict[str, Any] = field(default_factory=dict)  # of open() and format()
     offsets: tuple[int, ...] = (0,)  # minutes east of UTC that open() may be given
 

@@ -107,6 +107,33 @@ def replacing() -> list[Step]:
     return steps
 
 
+def growing() -> list[Step]:
+    """Sizes that grow before there is content, and what makes their entries be written."""
+    held = crash.Held()
+    return [
+        crash.write("/a", _sized("a", 1300)),
+        crash.write("/b", _sized("b", 400)),
+        crash.sync(),
+        held.open("/a"),
+        held.resize("/a", 6000),
+        held.overwrite("/a", 3000, _sized("x", 300)),
+        crash.touch("/other"),
+        crash.sync(),
+        held.allocate("/a", 9000),
+        crash.rename("/a", "/moved"),
+        held.resize("/moved", 12_000),
+        crash.unlink("/b"),
+        crash.write("/c", _sized("c", 2000)),
+        held.resize("/moved", 7000),
+        held.allocate("/moved", 8000),
+        crash.utime("/moved"),
+        crash.truncate("/c", 4500),
+        held.resize("/moved", 9500),
+        held.overwrite("/moved", 8000, _sized("y", 1500)),
+        held.close("/moved"),
+    ]
+
+
 def updating(names: list[str]) -> list[Step]:
     """Sizes and times of files that are on the device already."""
     return [
@@ -135,6 +162,7 @@ WORKLOADS = {
     "renaming": renaming,
     "deleting": deleting,
     "replacing": replacing,
+    "growing": growing,
     "updating": updating_plain,
 }
 
