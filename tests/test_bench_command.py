@@ -100,6 +100,24 @@ def test_table_three_as_json(
     assert "FAT KiB" in page.read_text()
 
 
+def test_table_three_without_sync_is_shown_alone_and_with_a_sync(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = (3, 512, "64 KiB", "ftruncate", False)
+    small = replace(seeds.make_tables()[3], work=seeds.growth([case]))
+    monkeypatch.setattr(seeds, "make_tables", lambda *_: {3: small})
+    record: dict[str, Any] = json.loads(run(capsys, "seeds", "--runs", "1", "--json"))
+    alone, synced = record["tables"][0]["rows"]
+    assert synced["name"] == alone["name"] + ", then a sync"
+    for column in ("before", "ours"):
+        first, both = (row[column]["counters"] for row in (alone, synced))
+        assert first["clusters_allocated"] == both["clusters_allocated"] == 3 * 128
+        assert first["device_writes"] == first["bytes_zeroed"] == 0  # all of it is in memory
+        assert both["bytes_zeroed"] == 3 * (64 << 10)
+        assert both["device_flushes"] == 2
+        assert synced[column]["seconds"]["median"] > alone[column]["seconds"]["median"]
+
+
 def test_a_device_of_ones_own_is_erased_only_when_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -202,8 +220,10 @@ def test_single_calls() -> None:
 def test_what_must_not_grow_on_fat(capsys: pytest.CaptureFixture[str]) -> None:
     args = ("fat", "--size", "64M", "--fragments", "300", "--files", "6000", "--runs", "1")
     findings = json.loads(run(capsys, *args, "--json"))["findings"]
-    assert len(findings) == 4 + 2 + 5
+    assert len(findings) == 2 + 4 + 2 + 5
     counted = [one for one in findings if not one["name"].endswith("seconds")]
+    assert counted[0]["name"] == "16 files of 16 MiB, FAT written / the fewest sectors"
+    assert counted[0]["value"] == 1
     assert all(one["good"] for one in counted)
     reads = next(one for one in findings if one["name"].startswith("reads"))
     # 300 pieces of 42 clusters: each entry but the first is read, once.

@@ -118,9 +118,9 @@ def _add_fat(kinds: Subparsers) -> None:
     parser = command(
         kinds, "fat", _run_fat,
         summary="show what must not grow on FAT",
-        description="On FAT32 in memory: append 4 KiB at a time to one file, read 1 MiB at random "
-        "in a file of many pieces, and create, look up and delete in a small and a large "
-        "directory.",
+        description="On FAT32 in memory: make 16 files large (each a quarter of --size), append "
+        "4 KiB at a time to one file, read 1 MiB at random in a file of many pieces, and create, "
+        "look up and delete in a small and a large directory.",
         examples=["pyexfat bench fat", "pyexfat bench fat --size 64M --fragments 5000 --json"],
         keys="machine findings\neach finding: name value unit limit good note",
     )  # fmt: skip

@@ -1,16 +1,19 @@
-"""Costs on FAT that must not grow: with a file, with where it is read, and with a directory."""
+"""Costs on FAT: of making files large, and those that must not grow with a file, with where it is
+read, and with a directory.
+"""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from statistics import median
 
 import pyexfat as px
 from pyexfat import Device, Policy, Volume, _core
+from pyexfat.sizes import format_size
 
 from .io import Finding, Said
 from .workloads import Sample, Stage, difference, env, touch_all, unlink_all
@@ -29,6 +32,28 @@ class Part:
     seconds: float
     """The median of a call."""
     counters: dict[str, int]
+
+
+# ---- files that are made large ----
+
+
+def enlarged(length: int, *, files: int = 16, cluster: int = 512) -> Part:
+    """Files that grow from nothing to ``length`` in one call each, and a sync; processor time."""
+    size = files * length * 5 // 4 + 70_000 * cluster
+    with ExitStack() as stack:
+        volume = stack.enter_context(
+            Stage().volume(size=size, cluster_size=cluster, policy=Policy(), fs="fat32")
+        )
+        handles = [
+            stack.enter_context(closing(volume.open_file(f"/{n}", _APPEND))) for n in range(files)
+        ]
+        volume.sync()
+        before, start = volume.get_counters(), time.process_time()
+        for handle in handles:
+            handle.resize(length)
+        volume.sync()
+        taken = time.process_time() - start
+        return Part(files, taken / files, difference(volume.get_counters(), before))
 
 
 # ---- a file that grows ----
@@ -147,6 +172,20 @@ def _each(call: Callable[[str], object], paths: Sequence[str]) -> None:
 # ---- findings ----
 
 
+def _enlarged(length: int, runs: int) -> list[Finding]:
+    done = [enlarged(length) for _ in range(runs)]
+    files, entries = done[0].calls, done[0].counters["clusters_allocated"]
+    fewest = 2 * 512 * -(-entries // 128)  # 128 entries in a sector of each of two FATs
+    what = f"{files} files of {format_size(length)}"
+    note = f"{entries:,} clusters of 512 bytes, {done[0].counters['fat_writes']} writes"
+    return [
+        Finding(f"{what}, FAT written / the fewest sectors", done[0].counters["fat_bytes"] / fewest,
+                "x", 1.05, note),
+        Finding(f"{what}, processor seconds", min(one.seconds for one in done) * files, "s", 1.0,
+                "with a sync"),
+    ]  # fmt: skip
+
+
 def _appends(total: int, runs: int) -> list[Finding]:
     cold = appends(total)
     first, last = cold[0], cold[-1]
@@ -157,7 +196,7 @@ def _appends(total: int, runs: int) -> list[Finding]:
         note = f"{last.counters[key] / last.calls:.3g} an append"
         found.append(Finding(f"append, last tenth / first, {word}", ratio, "x", 1.1, note))
     least = [min(run[at].seconds for run in done) for at in (0, -1)]
-    note = f"{least[1] * 1e6:.2f} us an append, {px.format_size(total)} in 512-byte clusters"
+    note = f"{least[1] * 1e6:.2f} us an append, {format_size(total)} in 512-byte clusters"
     found.append(
         Finding("append, last tenth / first, seconds", least[1] / least[0], "x", 1.1, note)
     )
@@ -212,6 +251,7 @@ def run(
     """All of it: what was measured and what it may be."""
     findings: list[Finding] = []
     parts: dict[str, Callable[[], list[Finding]]] = {
+        "large files": lambda: _enlarged(total // 4, runs),
         "appends": lambda: _appends(total, runs),
         "fragments": lambda: _random_reads(fragments, length, runs),
         "directories": lambda: _directories(files, runs),
