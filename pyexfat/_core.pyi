@@ -447,6 +447,7 @@ def format(
     zone: _Zone | None = None,
     codepage: Buffer | None = None,
     fat: dict[str, Any] | None = None,  # as FatOptions.as_dict()
+    rehearse: bool = False,  # says what is wrong, and writes nothing
 ) -> None: ...
 def partitions(device: Device, /) -> PartitionTable: ...
 def write_partition_table(

@@ -6,16 +6,16 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from io import UnsupportedOperation
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
 from . import _core
+from ._arguments import policy_mapping
 from ._codepage import CodePage, codepage_table
 from ._records import Partition
+from ._target import Target, borrowed, naming, open_target
 from ._zone import TimeZone, Zone, local_zone, zone_of
-from .device import Device
 from .env import epoch_from_environment, repeatable_env
 from .fat import FatOptions, partition_type
 from .path import Path
@@ -52,125 +52,6 @@ class Detected(NamedTuple):
     """The main boot region is not as it should be."""
 
 
-# ---- from a target to a device ----
-
-
-class _Target:
-    """The device of one call, and what to close when the call fails or its volume is closed."""
-
-    def __init__(self, whole: _core.Device, owned: bool, image: tuple[int, int] | None) -> None:
-        self.whole = whole
-        self.owned = [whole] if owned else []
-        self.image = image
-
-    def part(self, offset: int, length: int | None) -> _core.Device:
-        """The device from ``offset`` on. ValueError names the argument when it is not all there."""
-        size = self.whole.size
-        if length is None:
-            length = size - offset
-        if offset == 0 and length == size:
-            return self.whole
-        if offset >= size:
-            raise ValueError(f"offset {offset} is not inside the target ({size} bytes)")
-        if length <= 0 or length > size - offset:
-            raise ValueError(
-                f"length {length} at offset {offset} is not inside the target ({size} bytes)"
-            )
-        sector = self.whole.sector_size
-        for name, value in (("offset", offset), ("length", length)):
-            if value % sector:
-                raise ValueError(f"{name} {value} is no multiple of the sector size ({sector})")
-        device = self.whole.slice(offset, length)
-        self.owned.append(device)
-        return device
-
-    def close(self) -> None:
-        """Closes what is ours."""
-        for device in reversed(self.owned):
-            device.close()
-
-
-def _open_target(target: Any, writable: bool, sector_size: int, *, create: bool = False) -> _Target:
-    """A device for anything that may be pointed at. TypeError for what it can't be."""
-    if isinstance(target, _core.Device):
-        return _Target(target, False, None)
-    if isinstance(target, Path):
-        stream = target.open("r+b" if writable else "rb")
-        try:
-            return _Target(_StreamDevice.of(stream, writable, sector_size), True, None)
-        except BaseException:
-            stream.close()
-            raise
-    if isinstance(target, (str, os.PathLike)):
-        device = Device.file(target, writable, create, sector_size)
-        try:
-            status = os.stat(target)
-        except OSError:
-            return _Target(device, True, None)
-        return _Target(device, True, (status.st_dev, status.st_ino))
-    try:
-        view = memoryview(target)
-    except TypeError:
-        pass
-    else:
-        with view:
-            if writable and view.readonly:
-                raise TypeError(f"a {type(target).__name__} can't be written to (open it with 'r')")
-        return _Target(Device.buffer(target, writable, sector_size or 512), True, None)
-    if hasattr(target, "read") and hasattr(target, "seek"):
-        if writable and hasattr(target, "writable") and not target.writable():
-            raise UnsupportedOperation("the target is a file that is not open for writing")
-        return _Target(Device.wrap(target, writable, None, sector_size or 512), True, None)
-    raise TypeError(
-        "target must be a path, a buffer, a seekable binary file or a Device, "
-        f"not {type(target).__name__}"
-    )
-
-
-class _StreamDevice(Device):
-    """A device over a file of another volume, which is closed with it."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, stream: Any, writable: bool, sector_size: int) -> _StreamDevice:
-        """Takes ``stream`` over."""
-        return cls.wrap(stream, writable, None, sector_size or 512)
-
-    def close(self) -> None:
-        """Closes the device and the file."""
-        stream = self.source
-        super().close()
-        if stream is not None:
-            stream.close()
-
-
-@contextmanager
-def _naming(target: Any) -> Iterator[None]:
-    """Adds the image's path to errors that have none."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None and isinstance(target, (str, os.PathLike)):
-            error.filename = os.fspath(target)
-        raise
-
-
-@contextmanager
-def _borrowed(target: Any, sector_size: int) -> Iterator[_core.Device]:
-    """A device to look at for a moment; a file object's position is put back."""
-    is_stream = not isinstance(target, (_core.Device, Path)) and hasattr(target, "tell")
-    position = target.tell() if is_stream else None
-    opened = _open_target(target, False, sector_size)
-    try:
-        with _naming(target):
-            yield opened.whole
-    finally:
-        opened.close()
-        if position is not None:
-            target.seek(position)
-
-
 # ---- detect and partitions ----
 
 
@@ -180,7 +61,7 @@ def detect(target: Any, *, sector_size: int = 0) -> Detected | None:
     Reads at most 64 KiB for each place it looks at and writes nothing; None when nothing is known
     there. Targets are those of open(). Raises OSError when the target can't be read.
     """
-    with _borrowed(target, sector_size) as device:
+    with borrowed(target, sector_size) as device:
         return next(_find(device), None)
 
 
@@ -220,7 +101,7 @@ def partitions(target: Any, *, sector_size: int = 0) -> list[Partition]:
     Raises CorruptImageError for a table that breaks the rules, and OSError when the target can't be
     read.
     """
-    with _borrowed(target, sector_size) as device:
+    with borrowed(target, sector_size) as device:
         return list(_core.partitions(device).partitions)
 
 
@@ -283,9 +164,9 @@ def open(
     if partition is not None and (start or count is not None):
         raise ValueError("partition can't be given together with offset or length")
     writable = mode == "r+"
-    opened = _open_target(target, writable, sector_size)
+    opened = open_target(target, writable, sector_size)
     try:
-        with _naming(target):
+        with naming(target):
             device = _locate(opened, fs, partition, start, count)
             return Volume(
                 device,
@@ -312,7 +193,7 @@ def _optional(value: Size | None, argument: str) -> int | None:
 
 
 def _locate(
-    opened: _Target, fs: str | None, partition: int | None, offset: int, length: int | None
+    opened: Target, fs: str | None, partition: int | None, offset: int, length: int | None
 ) -> _core.Device:
     """The device of the volume that is meant."""
     if partition is not None:
@@ -415,28 +296,37 @@ def format(
         "cluster_size": _optional(cluster_size, "cluster_size") or 0,
         "alignment": _optional(alignment, "alignment") or 0,
     }
+    arguments: dict[str, Any] = {
+        "fs": fs,
+        "label": label,
+        "serial": serial,
+        "uuid": _uuid_bytes(uuid),
+        "fats": fats,
+        "pack_bitmap": pack_bitmap,
+        "utc_offset": utc_offset,
+        "zone": zone,
+        "codepage": table,
+        "fat": options,
+        **geometry,
+    }
+    _check_the_rest(sync, policy, pool, env, progress)
+    if populate is not None:
+        _check_directory(populate)
     whole = partition is None and not start and count is None
-    with _naming(target), ExitStack() as undo:
+    with naming(target), ExitStack() as undo:
         unit = geometry["sector_size"]
         opened = _make_target(target, wanted, unit if unit <= _SECTOR_MOST else 0, whole, undo)
+        _rehearse(opened, wanted, partition_table, partition, start, count, arguments)
+        if wanted is not None:
+            _bring_to_size(opened, target, wanted, whole)
         device, place = _place(opened, partition_table, partition, start, count, env)
         _core.format(
             device,
-            fs=fs,
-            label=label,
-            serial=serial,
-            uuid=_uuid_bytes(uuid),
             partition_offset=place,
-            fats=fats,
-            pack_bitmap=pack_bitmap,
             full=full,
             env=env,
             progress=None if progress is None else _formatting(progress),
-            utc_offset=utc_offset,
-            zone=zone,
-            codepage=table,
-            fat=options,
-            **geometry,
+            **arguments,
         )
         if partition_table == "mbr" and fs.startswith("fat"):
             _set_partition_type(opened.whole, device)
@@ -489,6 +379,23 @@ def _formatting(progress: Callable[[int, int, str], object]) -> Callable[[int, i
     return lambda done, total: progress(done, total, "format")
 
 
+def _check_directory(path: str | os.PathLike[str]) -> None:
+    if not stat.S_ISDIR(os.stat(os.fspath(path)).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+
+
+def _check_the_rest(sync: object, policy: Any, pool: object, env: object, progress: object) -> None:
+    """What format() hands on must not come to light when all is written."""
+    if sync not in get_args(SyncMode):
+        raise ValueError(f"sync must be one of {', '.join(get_args(SyncMode))}, not {sync!r}")
+    for name, value, kind in (("pool", pool, _core.Pool), ("env", env, _core.Env)):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be callable or None, not {type(progress).__name__}")
+    policy_mapping(policy)
+
+
 def _populate(
     volume: Volume,
     directory: str | os.PathLike[str],
@@ -497,9 +404,6 @@ def _populate(
 ) -> None:
     from .copying import build_times, copy_into_volume
 
-    if not stat.S_ISDIR(os.stat(os.fspath(directory)).st_mode):
-        code = errno.ENOTDIR
-        raise NotADirectoryError(code, os.strerror(code), os.fspath(directory))
     copy_into_volume(volume, directory, "/", progress=progress, times_of=build_times(epoch))
 
 
@@ -513,7 +417,7 @@ def _uuid_bytes(value: UUID | bytes | str | None) -> bytes | None:
         try:
             return UUID(value).bytes
         except ValueError:
-            raise ValueError(f"uuid is none: {value!r}") from None
+            raise ValueError(f"uuid is no UUID: {value!r}") from None
     if len(value) != 16:
         raise ValueError(f"uuid must have 16 bytes, not {len(value)}")
     return bytes(value)
@@ -521,8 +425,8 @@ def _uuid_bytes(value: UUID | bytes | str | None) -> bytes | None:
 
 def _make_target(
     target: Any, size: int | None, sector_size: int, whole: bool, undo: ExitStack
-) -> _Target:
-    """The device to format, brought to its size; ``undo`` closes it and removes a new file."""
+) -> Target:
+    """The device to format, as it is; ``undo`` closes it and removes a new file."""
     is_path = isinstance(target, (str, os.PathLike)) and not isinstance(target, Path)
     new = is_path and not os.path.exists(target)
     if size == 0:
@@ -531,28 +435,62 @@ def _make_target(
         raise ValueError(f"size must be given to make a new image: {os.fspath(target)!r}")
     if new and not whole:
         raise ValueError("partition, offset and length need an image that exists")
-    opened = _open_target(target, True, sector_size, create=new)
+    opened = open_target(target, True, sector_size, create=new)
     if new:
         undo.callback(os.unlink, target)
     undo.callback(opened.close)
-    if size is None:
-        return opened
     device = opened.whole
-    if is_path and not device.is_block:
-        if whole and not new:
-            device.resize(0)  # so that nothing of the old content stays
-        if whole or device.size < size:
-            device.resize(size)
-    elif device.size != size:
-        if device.is_block:
-            have = format_size(device.size)
-            raise ValueError(f"size can't be chosen for a block device (it has {have}; see length)")
-        device.resize(size)
+    if size is not None and device.is_block and device.size != size:
+        have = format_size(device.size)
+        raise ValueError(f"size can't be chosen for a block device (it has {have}; see length)")
     return opened
 
 
+def _rehearse(
+    opened: Target,
+    size: int | None,
+    scheme: Scheme | None,
+    number: int | None,
+    offset: int,
+    length: int | None,
+    arguments: dict[str, Any],
+) -> None:
+    """Raises what is wrong with the arguments, as long as nothing is changed.
+
+    The device that there will be is played by one of memory, which takes none.
+    """
+    if number is not None:
+        found = _partition(opened.whole, number)
+        with opened.whole.slice(found.offset, found.length) as part:
+            _core.format(part, partition_offset=found.offset, rehearse=True, **arguments)
+        return
+    sector = opened.whole.sector_size
+    if size is not None and size % sector:
+        raise ValueError(f"size must be a multiple of {sector} bytes")
+    if size is None or offset or length is not None:
+        size = max(size or 0, opened.whole.size)
+    played = Target(_core.Device.memory(size, sector), True, None)
+    try:
+        device, place = _place(played, scheme, None, offset, length, None)
+        _core.format(device, partition_offset=place, rehearse=True, **arguments)
+    finally:
+        played.close()
+
+
+def _bring_to_size(opened: Target, target: Any, size: int, whole: bool) -> None:
+    device = opened.whole
+    if isinstance(target, (str, os.PathLike)) and not isinstance(target, Path):
+        if not device.is_block:
+            if whole and device.size:
+                device.resize(0)  # so that nothing of the old content stays
+            if whole or device.size < size:
+                device.resize(size)
+    elif device.size != size:
+        device.resize(size)
+
+
 def _place(
-    opened: _Target,
+    opened: Target,
     scheme: Scheme | None,
     number: int | None,
     offset: int,

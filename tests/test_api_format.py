@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -141,6 +142,69 @@ def test_a_bad_argument_is_named(tmp_path: Path, argument: str, value: Any) -> N
     with pytest.raises(ValueError, match=argument):
         px.format(image, **options)
     assert not image.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label": "twelve units"},
+        {"label": "a:b"},
+        {"cluster_size": "64 MiB"},
+        {"cluster_size": 3000},
+        {"sector_size": 1000},
+        {"alignment": "1 GiB"},
+        {"fats": 5},
+        {"uuid": "none"},
+        {"serial": -1},
+        {"populate": "nowhere"},
+        {"populate": __file__},
+        {"sync": "always"},
+        {"policy": {"speed": 9}},
+        {"policy": {"empty_hint": "perhaps"}},
+        {"pool": 5},
+        {"env": 5},
+        {"progress": 5},
+        {"fat": {"reserved_sectors": -1}},
+        {"fat": {"boot_message": "x" * 450}},
+        {"codepage": "klingon"},
+        {"tz": "Mars/Base"},
+        {"utc_offset": 100_000},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_a_format_that_can_not_be_changes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+    image = tmp_path / "a.img"
+    with px.format(image, size="4 MiB") as vol:
+        vol.write_bytes("kept", b"kept")
+    before = image.read_bytes()
+    for fs, size, table in product(
+        ("exfat", "fat16", "fat32"), (None, "40 MiB", "100 MiB"), (None, "mbr", "gpt")
+    ):
+        with pytest.raises((ValueError, TypeError, LookupError, OSError)):
+            px.format(image, fs, size=size, partition_table=table, **options)
+        assert image.read_bytes() == before
+
+
+@pytest.mark.parametrize("options", [{"size": 512}, {"size": "1 MiB", "partition_table": "gpt"}])
+def test_a_size_that_can_not_be_changes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+    image = tmp_path / "a.img"
+    px.format(image, size="4 MiB").close()
+    before = image.read_bytes()
+    with pytest.raises(ValueError, match="size"):
+        px.format(image, **options)
+    assert image.read_bytes() == before
+
+
+def test_a_volume_that_is_open_keeps_its_first_sectors() -> None:
+    """No partition table is written over it."""
+    device = px.Device.memory("64 MiB")
+    with px.format(device) as vol:
+        before = device.pread(64 << 10, 0)
+        for table in ("mbr", "gpt"):
+            with pytest.raises(OSError, match="busy"):
+                px.format(device, partition_table=table)  # type: ignore[arg-type]
+        assert device.pread(64 << 10, 0) == before
+        vol.touch("x")
 
 
 def test_one_place_at_a_time(tmp_path: Path) -> None:

@@ -72,7 +72,6 @@ def patched(device: _core.Device, offset: int, data: bytes) -> _core.Device:
             lambda v: v.open_file("/dir/file", NEW | _core.OPEN_EXCLUSIVE),
         ),
         (errno.ENOTEMPTY, OSError, lambda v: v.rmdir("/dir")),
-        (errno.EINVAL, OSError, lambda v: v.touch("/a:b")),
         (errno.ENAMETOOLONG, OSError, lambda v: v.mkdir("/" + "x" * 256)),
         (errno.ENOSPC, OSError, lambda v: v.truncate("/dir/file", 1 << 40)),
     ],
@@ -93,8 +92,30 @@ def test_both_paths_of_a_rename(volume: _core.Volume) -> None:
     with pytest.raises(FileExistsError) as failed:
         volume.rename("/other", "/dir/file", noreplace=True)
     assert (failed.value.filename, failed.value.filename2) == ("/other", "/dir/file")
-    with pytest.raises(OSError, match="Invalid argument"):
+    with pytest.raises(
+        OSError, match=r"Errno 22\] Can't be moved into itself: '/dir' -> '/dir/sub'"
+    ):
         volume.rename("/dir", "/dir/sub")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: v.touch("/a:b"),
+        lambda v: v.mkdir("/a\x01b"),
+        lambda v: v.open_file('/"', NEW),
+        lambda v: v.rename("/dir/file", "/a?"),
+        lambda v: v.create_many("/dir", ["a", "b|"]),
+    ],
+)
+def test_names_that_no_file_may_have_are_refused_with_the_reason(
+    volume: _core.Volume, call: Callable[[_core.Volume], Any]
+) -> None:
+    with pytest.raises(OSError, match="A name has no control characters and none of") as failed:
+        call(volume)
+    assert failed.value.errno == errno.EINVAL
+    assert str(failed.value.filename).startswith("/")
+    assert not volume.kind("/a:b")  # and can be looked for
 
 
 def test_how_many_went_well(volume: _core.Volume) -> None:

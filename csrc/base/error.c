@@ -63,6 +63,17 @@ int base_bad_argument(struct base_error *e, const char *argument, const char *de
     return -EINVAL;
 }
 
+int base_refused(struct base_error *e, int error, const char *detail)
+{
+    if (is_free(e)) {
+        base_error_clear(e);
+        e->kind = BASE_ERROR_REFUSED;
+        e->found = (uint64_t)error;
+        copy_text(e->detail, sizeof e->detail, detail);
+    }
+    return -error;
+}
+
 void base_error_clear(struct base_error *e)
 {
     if (e) {

@@ -18,6 +18,7 @@ enum base_error_kind {
     BASE_ERROR_DAMAGE,      /* structure, offset, field, found, expected are set */
     BASE_ERROR_UNSUPPORTED, /* structure names the feature */
     BASE_ERROR_ARGUMENT,    /* field names the argument, detail says why */
+    BASE_ERROR_REFUSED,     /* found is an errno that says little, detail says why */
 };
 
 struct base_error {
@@ -36,6 +37,7 @@ int base_damage(struct base_error *e, const char *structure, uint64_t offset, co
                 uint64_t found, uint64_t expected, const char *detail);
 int base_unsupported(struct base_error *e, const char *feature, const char *detail);
 int base_bad_argument(struct base_error *e, const char *argument, const char *detail);
+int base_refused(struct base_error *e, int error, const char *detail); /* error: positive */
 void base_error_clear(struct base_error *e);
 
 #endif

@@ -343,6 +343,9 @@ static inline uint32_t clusters_slot_at(const struct clusters_slot *slot)
 {
     return slot->index + slot->skip;
 }
+/* Neither format allows it in names, nor exFAT in labels (exFAT 7.7.3, fatgen103 "Long Names"). */
+bool clusters_unit_forbidden(uint16_t unit);
+int clusters_check_name(struct volume *v, const uint16_t *unit, uint32_t n); /* of a new file */
 /* Grows the directory when there is none. The place is not used until clusters_slot_commit. */
 int clusters_slot_find(struct clusters_node *dir, uint32_t need, struct clusters_slot *slot);
 void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot *slot,

@@ -9,6 +9,22 @@
 #include <errno.h>
 #include <string.h>
 
+bool clusters_unit_forbidden(uint16_t c)
+{
+    return c < 0x20 || (c < 0x80 && strchr("\"*/:<>?\\|", c));
+}
+
+int clusters_check_name(struct volume *v, const uint16_t *unit, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (clusters_unit_forbidden(unit[i])) {
+            return base_refused(v->error, EINVAL,
+                                "A name has no control characters and none of \" * / : < > ? \\ |");
+        }
+    }
+    return 0;
+}
+
 static bool touches_end(const struct clusters_hint *h, uint32_t total)
 {
     return h->valid && h->index + h->count == total;
@@ -23,7 +39,8 @@ static int grow(struct clusters_node *dir, uint32_t missing)
     uint64_t old_size = dir->size, more = (uint64_t)clusters << h->shift;
     bool sized = h->sized_directories && !clusters_is_root(dir);
     if (dir->region != 0 || old_size + more > h->directory_max) {
-        return -ENOSPC;
+        return base_refused(dir->base.volume->error, ENOSPC,
+                            "No space left: the directory is full, and can't grow");
     }
     int rc = clusters_chain_extend(h, &dir->chain, clusters, sized ? CACHE_CHAIN : CACHE_ENTRY,
                                    clusters_owner(dir));

@@ -220,6 +220,11 @@ int device_partitions_write(struct device *d, enum device_scheme scheme, uint8_t
         env_init_system(&own);
         env = &own;
     }
-    return scheme == DEVICE_SCHEME_GPT ? write_gpt(d, type_guid, start, count, env)
-                                       : write_mbr(d, mbr_type, start, count, env);
+    rc = device_claim(d); /* a volume that is open there would lose its first sectors */
+    if (rc == 0) {
+        rc = scheme == DEVICE_SCHEME_GPT ? write_gpt(d, type_guid, start, count, env)
+                                         : write_mbr(d, mbr_type, start, count, env);
+        device_release(d);
+    }
+    return rc;
 }

@@ -95,11 +95,6 @@ int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_cr
 void exfat_name_finish(const struct exfat *x,
                        struct exfat_name *name); /* unit, length set: the rest */
 bool exfat_name_equal(const struct exfat_name *a, const struct exfat_name *b); /* up-cased */
-/* Not allowed in names and labels [7.7.3]. */
-static inline bool exfat_unit_forbidden(uint16_t c)
-{
-    return c < 0x20 || (c < 0x80 && strchr("\"*/:<>?\\|", c));
-}
 static inline uint32_t exfat_name_entries(uint32_t units)
 {
     return (units + EXFAT_NAME_UNITS - 1) / EXFAT_NAME_UNITS;

@@ -489,7 +489,7 @@ int exfat_format(struct device *d, const struct volume_format *f, struct base_er
     struct job j = {.d = d, .f = f, .e = e};
     int err = choose(&j);
 
-    if (err) {
+    if (err || f->rehearse) {
         return err;
     }
     j.buffer = malloc(BUFFER);

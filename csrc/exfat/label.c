@@ -16,7 +16,7 @@ int exfat_label_parse(const char *label, size_t n, uint16_t units[EXFAT_LABEL_UN
     int count = base_utf8_to_utf16(label, n, units, EXFAT_LABEL_UNITS);
 
     for (int i = 0; i < count; i++) {
-        if (exfat_unit_forbidden(units[i])) {
+        if (clusters_unit_forbidden(units[i])) {
             return -EINVAL;
         }
     }

@@ -30,15 +30,8 @@ int exfat_name_parse(const struct exfat *x, const char *s, size_t n, bool for_cr
         return -EINVAL;
     }
     out->length = (uint32_t)length;
-    if (for_create) {
-        for (uint32_t i = 0; i < out->length; i++) {
-            if (exfat_unit_forbidden(out->unit[i])) {
-                return -EINVAL;
-            }
-        }
-    }
     exfat_name_finish(x, out);
-    return 0;
+    return for_create ? clusters_check_name(x->heap.volume, out->unit, out->length) : 0;
 }
 
 bool exfat_name_equal(const struct exfat_name *a, const struct exfat_name *b)

@@ -518,7 +518,10 @@ int fat_format(struct device *d, const struct volume_format *f, struct base_erro
     if (!err) {
         err = place_root(&j);
     }
-    if (err) {
+    if (!err && f->rehearse) {
+        err = build_boot(&j);
+    }
+    if (err || f->rehearse) {
         goto out;
     }
     j.buffer = malloc(PIECE);

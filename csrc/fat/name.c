@@ -8,11 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-static bool forbidden(uint16_t c)
-{
-    return c < 0x20 || (c < 0x80 && strchr("\"*/:<>?\\|", c));
-}
-
 void fat_name_finish(const struct fat *f, struct fat_name *name)
 {
     for (uint32_t i = 0; i < name->length; i++) {
@@ -29,13 +24,8 @@ int fat_name_parse(const struct fat *f, const char *s, size_t n, bool for_create
         return length < 0 ? length : -EINVAL;
     }
     out->length = (uint32_t)length;
-    for (uint32_t i = 0; for_create && i < out->length; i++) {
-        if (forbidden(out->unit[i])) {
-            return -EINVAL;
-        }
-    }
     fat_name_finish(f, out);
-    return 0;
+    return for_create ? clusters_check_name(f->heap.volume, out->unit, out->length) : 0;
 }
 
 bool fat_name_equal(const struct fat_name *a, const struct fat_name *b)

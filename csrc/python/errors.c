@@ -122,9 +122,9 @@ static PyObject *new_unsupported(struct py_state *st, int code, const struct bas
     return exception;
 }
 
-static PyObject *new_plain(int code, PyObject *path, PyObject *path2)
+static PyObject *new_plain(int code, const char *why, PyObject *path, PyObject *path2)
 {
-    PyObject *message = PyUnicode_FromString(strerror(code)), *exception = NULL;
+    PyObject *message = PyUnicode_FromString(why), *exception = NULL;
 
     if (message) {
         exception = new_error(PyExc_OSError, code, message, path, path2);
@@ -156,7 +156,9 @@ PyObject *py_raise(struct py_state *st, int rc, const struct base_error *e, PyOb
     } else if (kind == BASE_ERROR_UNSUPPORTED && code == BASE_EUNSUPPORTED) {
         exception = new_unsupported(st, code, e, path, path2);
     } else {
-        exception = new_plain(code, path, path2);
+        bool refused = kind == BASE_ERROR_REFUSED && e->found == (uint64_t)code;
+
+        exception = new_plain(code, refused ? e->detail : strerror(code), path, path2);
     }
     if (exception) {
         if (cause) {

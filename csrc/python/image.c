@@ -145,6 +145,7 @@ enum {
     ZONE,
     CODEPAGE,
     FAT,
+    REHEARSE,
     FORMAT_ARGS
 };
 
@@ -183,7 +184,8 @@ static bool format_args(struct py_state *st, PyObject *const *in, struct volume_
            py_u64(in[PARTITION], "partition_offset", &f->partition_offset) &&
            py_u64(in[ALIGNMENT], "alignment", &f->alignment) &&
            py_u32(in[FATS], "fats", &f->fats) && py_bool(in[PACK], &f->pack_bitmap) &&
-           py_bool(in[FULL], &f->full) && py_arg_env(st, in[ENV], &f->env);
+           py_bool(in[FULL], &f->full) && py_bool(in[REHEARSE], &f->rehearse) &&
+           py_arg_env(st, in[ENV], &f->env);
 }
 
 static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_t n,
@@ -191,7 +193,7 @@ static PyObject *image_format(PyObject *module, PyObject *const *args, Py_ssize_
 {
     PY_SIGNATURE(signature, "format", 1, 1, "device", "fs", "size", "sector_size", "cluster_size",
                  "label", "serial", "uuid", "partition_offset", "alignment", "fats", "pack_bitmap",
-                 "full", "env", "progress", "utc_offset", "zone", "codepage", "fat");
+                 "full", "env", "progress", "utc_offset", "zone", "codepage", "fat", "rehearse");
     struct py_state *st = py_state_of(module);
     struct py_text fs = {0}, label = {0};
     struct py_fat_options fat = {0};
@@ -284,13 +286,14 @@ PyMethodDef py_module_methods[] = {
             "What file system starts at the device's first byte: Detected, or None.\n\nReads at "
             "most 64 KiB.")},
     {"format", PY_METHOD(image_format), METH_FASTCALL | METH_KEYWORDS,
-     PY_DOC("format($module, /, device, *, fs='exfat', size=0, sector_size=0, cluster_size=0, "
-            "label='', serial=None, uuid=None, partition_offset=0, alignment=0, fats=0, "
-            "pack_bitmap=False, full=False, env=None, progress=None, utc_offset=None, zone=None, "
-            "codepage=None, fat=None)",
-            "Makes a new file system on a device; sizes are bytes, 0 means the default.\n\n"
-            "fat: a dict of what only FAT has. full writes zeros over all of it and calls "
-            "progress(done, total) now and then.")},
+     PY_DOC(
+         "format($module, /, device, *, fs='exfat', size=0, sector_size=0, cluster_size=0, "
+         "label='', serial=None, uuid=None, partition_offset=0, alignment=0, fats=0, "
+         "pack_bitmap=False, full=False, env=None, progress=None, utc_offset=None, zone=None, "
+         "codepage=None, fat=None, rehearse=False)",
+         "Makes a new file system on a device; sizes are bytes, 0 means the default.\n\n"
+         "fat: a dict of what only FAT has. full writes zeros over all of it and calls "
+         "progress(done, total) now and then. rehearse says what is wrong, and writes nothing.")},
     {"partitions", image_partitions, METH_O,
      PY_DOC("partitions($module, device, /)",
             "The partition table of a disk (MBR with logical partitions, or GPT).")},

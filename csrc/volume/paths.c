@@ -332,7 +332,7 @@ static int rename_check(const struct volume_walk *from, const struct volume_walk
     if (replaced && no_replace)
         return -EEXIST;
     if (node->kind == VOLUME_DIRECTORY && volume_node_is_within(to->dir, node))
-        return -EINVAL;
+        return base_refused(node->volume->error, EINVAL, "Can't be moved into itself");
     if (to->slash && node->kind != VOLUME_DIRECTORY)
         return -ENOTDIR;
     if (!replaced)

@@ -450,6 +450,7 @@ struct volume_format {
     uint32_t fats;             /* 0: default */
     bool pack_bitmap;
     bool full;                              /* write zeros over the whole volume */
+    bool rehearse;                          /* say what is wrong, and write nothing */
     struct env *env;                        /* NULL: system */
     const struct base_zone *zone;           /* of time stamps; NULL: UTC */
     const struct volume_codepage *codepage; /* of the label; NULL: 437 */
