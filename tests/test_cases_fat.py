@@ -521,6 +521,34 @@ def test_what_is_behind_the_end_of_a_directory(image: Path) -> None:
     assert content[at : at + 96] == before[at : at + 96]
 
 
+def test_what_is_behind_the_end_stays_there(image: Path) -> None:
+    """Deleted entries follow the end, and live ones these: the end moves on with each new name."""
+    with px.open(image, "r+", tz="utc") as volume:
+        names = [f"F{i}" for i in range(30)]
+        volume.create_many("/dir", names)
+    for name in names[10:20]:
+        patch(image, short_at(image, f"/dir/{name}"), b"\xe5")
+    at = short_at(image, "/dir/F9") + 32
+    patch(image, at, b"\0")
+    behind = image.read_bytes()[at + 10 * 32 : at + 20 * 32]
+    with px.open(image, "r+") as volume:
+        there = volume.listdir("/dir")
+        assert there[-1] == "F9"
+        for name in ("N0", "N1", "a name of three entries"):
+            volume.touch(f"/dir/{name}")
+            there.append(name)
+            assert volume.listdir("/dir") == there
+        for name in ("N2", "N3", "N4"):
+            volume.touch(f"/dir/{name}")
+            there.append(name)
+        assert damage(lambda: volume.touch("/dir/N5"))[3] == ord("F")  # too near
+        assert volume.listdir("/dir") == there
+    content = image.read_bytes()
+    assert content[at + 8 * 32] == content[at + 9 * 32] == 0
+    assert content[at + 10 * 32 : at + 20 * 32] == behind
+    assert read_image(content).children["/dir"] == there
+
+
 def test_dot_entries_that_are_wrong(image: Path) -> None:
     """mtools 4.0.19 wrote such; paths do not depend on them."""
     found = read_image(image.read_bytes())

@@ -404,6 +404,32 @@ def test_what_follows_the_end_of_a_directory_is_not_there(tmp_path: Path) -> Non
     assert sum(item.is_dir for item in tree.values()) == known.directories == 6
 
 
+def test_what_follows_the_end_of_a_directory_stays_there() -> None:
+    """Sets that are not in use, and used ones behind them: the end moves on with each new name."""
+    image = bytearray(1 << 20)
+    with px.format(image, cluster_size=4096) as volume:
+        volume.mkdir("/d")
+        volume.create_many("/d", [f"f{i}" for i in range(30)])
+    sets = read_image(image).tree
+    for i in range(10, 20):
+        for k in range(3):
+            image[sets[f"/d/f{i}"].offset + 32 * k] &= 0x7F
+    at = sets["/d/f10"].offset
+    image[at] = 0
+    behind = bytes(image[sets["/d/f20"].offset : sets["/d/f29"].offset + 96])
+    with px.open(image, "r+") as volume:
+        there = volume.listdir("/d")
+        assert there == [f"f{i}" for i in range(10)]
+        for i in range(9):  # three entries each of thirty; and single ones are passed over
+            volume.touch(f"/d/n{i}")
+            there.append(f"n{i}")
+            assert volume.listdir("/d") == there
+        with pytest.raises(px.CorruptImageError):
+            volume.touch("/d/n9")
+    assert read_image(image).children["/d"] == there
+    assert image[sets["/d/f20"].offset : sets["/d/f29"].offset + 96] == behind
+
+
 def test_a_damaged_main_boot_region(tmp_path: Path) -> None:
     """It opens from the backup when asked to, and only to be read."""
     image = unpack("dfir-win_exfat_7", tmp_path)

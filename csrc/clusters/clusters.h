@@ -203,6 +203,7 @@ struct clusters_hint {
     uint32_t count;    /* free entries from there */
     uint32_t min_need; /* smallest set for which no earlier run fits */
     uint32_t seen;     /* entries of the run before this one are known to be free */
+    bool ended;        /* … and the directory's end is among them */
     bool listed;       /* holds as long as the list of holes, which has all the others, is there */
 };
 

@@ -25,7 +25,7 @@ static void gap_close(struct clusters_search *s)
         names_hole_add(s->dir->names, g->start, g->count);
     }
     if (!g->hint.valid && g->need > 0 && g->count >= g->need) {
-        g->hint = (struct clusters_hint){true, g->start, g->count, g->need, 0, false};
+        g->hint = (struct clusters_hint){true, g->start, g->count, g->need, 0, false, false};
     }
     g->count = 0;
 }
@@ -44,7 +44,7 @@ static void gap_end(struct clusters_search *s, uint32_t end, uint32_t total)
     if (complete ||
         !g->hint.valid) { /* known holes come first, so that the tail is right for such sets */
         uint32_t least = names_holes_complete(dir->names) ? 1 : g->need;
-        g->hint = (struct clusters_hint){true, start, total - start, least, 0, complete};
+        g->hint = (struct clusters_hint){true, start, total - start, least, 0, false, complete};
     }
     if (g->need > 0 || complete) {
         dir->hint = g->hint;

@@ -64,8 +64,18 @@ static int grow(struct clusters_node *dir, uint32_t missing)
     return rc;
 }
 
+/* Whatever the entry held, the directory ends here; on the device before a set in front of it. */
+static int put_end(struct clusters_node *dir, uint32_t index)
+{
+    uint8_t entry[CLUSTERS_ENTRY_SIZE];
+    int rc = clusters_dir_read(dir, index, 1, entry);
+    entry[0] = 0;
+    return rc < 0 ? rc : clusters_dir_write(dir, index, 1, entry, CACHE_CONTENT);
+}
+
 /* The entries that a set is about to cover must be free, and what comes behind a tail must not come
- * to life. What the last set in this run has looked at is not looked at again. */
+ * to life: where the set takes the place of the directory's end, that moves behind it. What the
+ * last set in this run has looked at is not looked at again. */
 static int verify(struct clusters_node *dir, const struct clusters_slot *slot, uint32_t need)
 {
     struct clusters_walk w;
@@ -75,11 +85,16 @@ static int verify(struct clusters_node *dir, const struct clusters_slot *slot, u
     /* Behind a tail two more: the set may be moved on by one, and is then the end of the directory.
      */
     uint32_t more = (uint32_t)base_min(slot->run - need, slot->from_hole ? 1 : 2);
-    uint32_t last = slot->index + need + more;
+    uint32_t last = slot->index + need + more, ends[2], ends_n = 0;
     uint32_t seen = slot->from_hole ? 0 : dir->hint.seen;
+    bool ended = seen > slot->index && dir->hint.ended;
     int rc = clusters_walk_begin(&w, dir, (uint32_t)base_max(slot->index, seen));
     while (rc >= 0 && w.index < last && (rc = clusters_walk_next(&w, &entry)) > 0) {
         uint64_t offset = clusters_walk_offset(&w);
+        if (ended && entry[0] != 0 && w.index > slot->index + need) {
+            ends[ends_n++] = w.index - 1;
+        }
+        ended = ended || entry[0] == 0;
         if (entry[0] != 0 && ops->entry(entry) != CLUSTERS_ENTRY_FREE) {
             rc = base_damage(v->error, clusters_owner(dir), offset, "EntryType", entry[0], 0,
                              "an entry in use follows the end of the directory");
@@ -88,10 +103,14 @@ static int verify(struct clusters_node *dir, const struct clusters_slot *slot, u
         }
     }
     clusters_walk_end(&w);
+    while (rc >= 0 && ends_n > 0) {
+        rc = put_end(dir, ends[--ends_n]);
+    }
     if (rc < 0) {
         dir->hint.valid = false;
     } else if (!slot->from_hole) {
         dir->hint.seen = w.index;
+        dir->hint.ended = ended;
     }
     return rc < 0 ? rc : 0;
 }
