@@ -70,12 +70,13 @@ struct clusters {
     uint64_t directory_max; /* bytes */
     uint64_t file_max;      /* bytes */
     uint32_t least_run;     /* shorter runs of free entries are not remembered: no set fits there */
-    bool plain_runs;        /* a chain in one piece needs no FAT (NoFatChain) */
-    bool valid_lengths;     /* what was never written reads as zeros (ValidDataLength); else zeros
-                               are written */
-    bool sized_directories; /* a directory's entry says its length, so its chain may grow first */
-    uint32_t sector_links;  /* FAT entries in a sector; 0: no whole number, or few are used */
-    const char *map_name;   /* "allocation bitmap", "FAT" */
+    uint32_t names_per_three; /* hashes of names that three entries may have at most */
+    bool plain_runs;          /* a chain in one piece needs no FAT (NoFatChain) */
+    bool valid_lengths;       /* what was never written reads as zeros (ValidDataLength); else zeros
+                                 are written */
+    bool sized_directories;   /* a directory's entry says its length, so its chain may grow first */
+    uint32_t sector_links;    /* FAT entries in a sector; 0: no whole number, or few are used */
+    const char *map_name;     /* "allocation bitmap", "FAT" */
     /* free space */
     bool changed; /* clusters were taken or freed since the clean mark */
     bool free_known;
@@ -308,6 +309,12 @@ int clusters_walk_next(struct clusters_walk *w, const uint8_t **entry);
 void clusters_walk_end(struct clusters_walk *w);
 /* Byte offset of the entry that clusters_walk_next gave. */
 uint64_t clusters_walk_offset(const struct clusters_walk *w);
+
+/* What the tables of csrc/names are sized by: they take a name for three entries. */
+static inline uint32_t clusters_names_size(const struct clusters_node *dir, uint32_t entries)
+{
+    return entries * clusters_of(dir->base.volume)->names_per_three;
+}
 
 /* ---- finding a name (search.c) ---- */
 struct clusters_gap {      /* free entries seen by a walk */

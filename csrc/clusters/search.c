@@ -92,7 +92,7 @@ static int walk(struct clusters_search *s, bool whole)
     if (rc < 0) {
         return rc;
     }
-    s->building = names_build_begin(dir->names, w.total);
+    s->building = names_build_begin(dir->names, clusters_names_size(dir, w.total));
     const uint8_t *entry;
     uint32_t end = w.total;
     bool stopped = false;

@@ -288,7 +288,7 @@ static void enter_names(struct clusters_node *dir, uint32_t index, const uint64_
     uint32_t total = 0;
     (void)clusters_dir_entries(dir, &total);
     for (unsigned i = 0; i < n; i++) {
-        names_added(dir->names, hashes[i], index, total);
+        names_added(dir->names, hashes[i], index, clusters_names_size(dir, total));
     }
 }
 

@@ -198,6 +198,7 @@ static void set_geometry(struct exfat *x)
     h->directory_max = EXFAT_DIRECTORY_MAX;
     h->file_max = INT64_MAX;
     h->least_run = 2;
+    h->names_per_three = 1;
     h->plain_runs = h->valid_lengths = h->sized_directories = true;
     h->map_name = "allocation bitmap";
     h->next_free = CLUSTERS_FIRST;

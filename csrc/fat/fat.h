@@ -47,6 +47,13 @@ uint32_t fat_codepage_encode(const struct fat_codepage *c, uint16_t unit, uint8_
 
 enum { FAT_READ_AHEAD = 128 << 10 }; /* bytes of a FAT that are read at a time */
 
+/* A beginning of short names whose ~1 to ~4 are all taken in a directory. */
+struct fat_full {
+    uint64_t dir;                 /* key of its node; 0: none */
+    uint8_t name[FAT_NAME_BYTES]; /* the one with ~1 */
+};
+enum { FAT_FULL_MOST = 64 };
+
 struct fat {
     struct clusters heap; /* first */
     struct fat_geometry g;
@@ -55,6 +62,7 @@ struct fat {
     struct fat_codepage *codepage;
     uint64_t hash_seed;
     bool marked;
+    struct fat_full full[FAT_FULL_MOST]; /* by hash; for directories without an index */
     /* map of used clusters, made part by part (32,768 clusters) from the FAT */
     uint8_t **part;
     uint32_t parts, parts_held, parts_most, parts_victim;
@@ -103,6 +111,10 @@ uint8_t fat_short_checksum(const uint8_t name[FAT_NAME_BYTES]);
  * when nothing is free. */
 int fat_short_make(struct clusters_node *dir, const struct fat_name *name,
                    uint8_t out[FAT_NAME_BYTES], uint8_t *case_bits, bool *needs_long);
+
+/* An entry with this short name is gone; or any that was in a directory may be. */
+void fat_short_freed(struct clusters_node *dir, const uint8_t name[FAT_NAME_BYTES]);
+void fat_short_forget(struct fat *f);
 
 /* ---- entry sets (set.c) ---- long name entries and the short one */
 struct fat_set {

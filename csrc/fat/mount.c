@@ -42,6 +42,7 @@ static void set_geometry(struct fat *f)
     h->directory_max = (uint64_t)FAT_DIRECTORY_ENTRIES_MAX * CLUSTERS_ENTRY_SIZE;
     h->file_max = UINT32_MAX;
     h->least_run = 1;
+    h->names_per_three = 3; /* an entry has one, and two have two */
     h->sector_links = g->bits == 12 ? 0 : v->device->sector_size * 8 / g->bits;
     h->map_name = "FAT";
     h->next_free = CLUSTERS_FIRST;

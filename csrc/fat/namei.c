@@ -128,6 +128,7 @@ static int erase(const struct fresh *old, enum cache_tier tier)
         names_uncertain(dir->names);
     } else {
         clusters_set_erased(dir, old->set.index, old->set.count, old->hash, old->hashes);
+        fat_short_freed(dir, fat_set_short_const(&old->set));
     }
     names_dir_unuse(dir->names);
     return rc;
@@ -247,6 +248,9 @@ int fat_remove(struct volume_node *node)
         return rc;
     }
     rc = erase(&old, CACHE_ENTRY);
+    if (rc == 0 && node->kind == VOLUME_DIRECTORY) {
+        fat_short_forget(fat_of(node->volume));
+    }
     if (rc == 0) {
         node->unlinked = true;
         clusters_touch_dir(clusters_node_of(node->parent));
@@ -344,6 +348,7 @@ static int rename_in_place(const struct fresh *old, struct fresh *fresh)
     } else {
         clusters_set_renamed(dir, old->set.index, old->hash, old->hashes, fresh->hash,
                              fresh->hashes);
+        fat_short_freed(dir, fat_set_short_const(&old->set));
     }
     names_dir_unuse(dir->names);
     return rc;
@@ -378,6 +383,9 @@ int fat_rename(struct volume_node *node, struct volume_node *to, const char *s, 
         rc = rename_in_place(&old, &fresh);
     } else {
         rc = rename_by_copy(n, dir, &old, &fresh, other ? clusters_node_of(replaced) : NULL);
+    }
+    if (rc == 0 && node->kind == VOLUME_DIRECTORY) { /* it has another key */
+        fat_short_forget(f);
     }
     if (rc == 0) {
         volume_node_mark_clean(node); /* its fields went with the new set */

@@ -170,27 +170,85 @@ static void make_candidates(const struct basis *b, const struct fat_name *name, 
     }
 }
 
-/* Which candidates the directory has: by the index one by one, else by one walk for all. */
+/* ---- what is known to be taken ---- */
+
+/* Where there is no index, so that not each of many names with one beginning needs a walk. Only
+ * that names are taken is remembered, so an entry that is out of date costs a name its ~1, no more.
+ */
+static struct fat_full *full_of(struct clusters_node *dir, const uint8_t first[FAT_NAME_BYTES])
+{
+    struct fat *f = fat_of(dir->base.volume);
+    return &f->full[base_hash64(first, FAT_NAME_BYTES, dir->base.key) % FAT_FULL_MOST];
+}
+
+static bool is_full(struct clusters_node *dir, const uint8_t first[FAT_NAME_BYTES])
+{
+    const struct fat_full *full = full_of(dir, first);
+    return full->dir == dir->base.key && memcmp(full->name, first, FAT_NAME_BYTES) == 0;
+}
+
+void fat_short_freed(struct clusters_node *dir, const uint8_t name[FAT_NAME_BYTES])
+{
+    uint8_t first[FAT_NAME_BYTES];
+    uint32_t n = 8;
+    while (n > 0 && name[n - 1] == ' ') {
+        n--;
+    }
+    if (n < 2 || name[n - 2] != '~' || name[n - 1] < '1' || name[n - 1] > '0' + PLAIN_TAILS) {
+        return;
+    }
+    memcpy(first, name, sizeof first);
+    first[n - 1] = '1';
+    if (is_full(dir, first)) {
+        full_of(dir, first)->dir = 0;
+    }
+}
+
+void fat_short_forget(struct fat *f)
+{
+    memset(f->full, 0, sizeof f->full);
+}
+
+/* ---- finding one that is free ---- */
+
+/* Whether the index or the filter are sure that a candidate is free. */
+static bool surely_free(struct clusters_node *dir, const uint8_t candidate[FAT_NAME_BYTES])
+{
+    struct fat_name name;
+    uint8_t padded[CLUSTERS_ENTRY_SIZE] = {0};
+    memcpy(padded, candidate, FAT_NAME_BYTES);
+    fat_name_from_short(fat_of(dir->base.volume), padded, false, &name);
+    return names_lookup(dir->names, name.hash) == NAMES_ABSENT;
+}
+
+/* Taken until the first that is surely free. An index is right of all; without one a candidate that
+ * is not surely free, nor known to be taken, needs a walk (false), lest names depend on the filter.
+ */
+static bool find_without_walk(struct clusters_node *dir,
+                              uint8_t candidate[CANDIDATES][FAT_NAME_BYTES], bool taken[CANDIDATES])
+{
+    bool exact = names_index_complete(dir->names);
+    uint32_t known = !exact && is_full(dir, candidate[0]) ? PLAIN_TAILS : 0;
+    for (uint32_t i = 0; i < CANDIDATES; i++) {
+        taken[i] = i < known || !surely_free(dir, candidate[i]);
+        if (!taken[i] || (!exact && i >= known)) {
+            return !taken[i];
+        }
+    }
+    return exact;
+}
+
+/* Which candidates the directory has: one by one where that needs no walk, else by one for all. */
 static int find_taken(struct clusters_node *dir, uint8_t candidate[CANDIDATES][FAT_NAME_BYTES],
                       bool taken[CANDIDATES])
 {
-    const struct fat *f = fat_of(dir->base.volume);
     struct clusters_walk w;
     const uint8_t *entry;
     memset(taken, 0, CANDIDATES * sizeof taken[0]);
-    if (names_index_complete(dir->names)) {
-        for (uint32_t i = 0; i < CANDIDATES; i++) {
-            struct fat_name name;
-            uint8_t padded[CLUSTERS_ENTRY_SIZE] = {0};
-            memcpy(padded, candidate[i], FAT_NAME_BYTES);
-            fat_name_from_short(f, padded, false, &name);
-            taken[i] = names_lookup(dir->names, name.hash) != NAMES_ABSENT;
-            if (!taken[i]) {
-                return 0; /* the first free one is enough */
-            }
-        }
+    if (find_without_walk(dir, candidate, taken)) {
         return 0;
     }
+    memset(taken, 0, CANDIDATES * sizeof taken[0]);
     int rc = clusters_walk_begin(&w, dir, 0);
     while (rc >= 0 && (rc = clusters_walk_next(&w, &entry)) > 0 && entry[0] != 0) {
         bool is_short = !fat_is_long(entry);
@@ -199,6 +257,11 @@ static int find_taken(struct clusters_node *dir, uint8_t candidate[CANDIDATES][F
         }
     }
     clusters_walk_end(&w);
+    if (rc >= 0 && taken[0] && taken[1] && taken[2] && taken[3]) {
+        struct fat_full *full = full_of(dir, candidate[0]);
+        full->dir = dir->base.key;
+        memcpy(full->name, candidate[0], FAT_NAME_BYTES);
+    }
     return rc < 0 ? rc : 0;
 }
 
