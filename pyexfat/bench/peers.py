@@ -377,12 +377,26 @@ def _fattools(folder: str, files: int, setting: Setting) -> Times:
     if isinstance(top, str):
         raise SkippedError(f"FATtools does not open the image: {top}")
     directory = top.opendir(setting.directory)
+    size, date_and_time = (
+        ("u64DataLength", ("dwMTime",)) if setting.fs == "exfat"
+        else ("dwFileSize", ("wMDate", "wMTime"))
+    )  # fmt: skip
+
+    # By path and decoded, as the others do it; find() in a directory that is held open is a look
+    # into a dict.
+    def find(name: str) -> Any:
+        return top.opendir(setting.directory).find(name)
+
+    def stat(name: str) -> tuple[int, ...]:
+        entry = find(name)
+        return (getattr(entry, size), *(getattr(entry, field) for field in date_and_time))
+
     return do_work(
         Calls(
             create=lambda name: directory.create(name).close(),
             sync=directory.flush,
-            stat=directory.find,
-            absent=directory.find,
+            stat=stat,
+            absent=find,
             unlink=directory.erase,
         ),
         files,
