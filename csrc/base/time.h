@@ -2,7 +2,6 @@
 #ifndef PYEXFAT_BASE_TIME_H
 #define PYEXFAT_BASE_TIME_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct base_civil {
@@ -12,7 +11,5 @@ struct base_civil {
 };
 
 void base_civil_from_ns(int64_t ns, struct base_civil *out); /* ns since 1970-01-01, any sign */
-bool base_ns_from_civil(const struct base_civil *c,
-                        int64_t *ns); /* false: a field is out of its range */
 
 #endif

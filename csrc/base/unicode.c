@@ -2,6 +2,8 @@
  * bytes. */
 #include "base/unicode.h"
 
+#include "base/bytes.h"
+
 #include <errno.h>
 
 /* Takes one character from s[n]; returns how many bytes it has, 0 when malformed. */
@@ -38,6 +40,17 @@ static size_t take_utf8(const unsigned char *s, size_t n, uint32_t *c)
     return *c < lowest || *c > 0x10FFFF ? 0 : length;
 }
 
+/* Most names have nothing else. */
+static size_t take_ascii(const unsigned char *s, size_t n, uint16_t *out)
+{
+    size_t i = 0;
+
+    for (; i < n && s[i] < 0x80; i++) {
+        out[i] = s[i];
+    }
+    return i;
+}
+
 int base_utf8_to_utf16(const char *s, size_t n, uint16_t *out, size_t cap)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -45,8 +58,15 @@ int base_utf8_to_utf16(const char *s, size_t n, uint16_t *out, size_t cap)
 
     while (n > 0) {
         uint32_t c;
-        size_t units, length = take_utf8(p, n, &c);
+        size_t units, length, ascii = take_ascii(p, base_min(n, cap - used), out + used);
 
+        used += ascii;
+        p += ascii;
+        n -= ascii;
+        if (n == 0) {
+            break;
+        }
+        length = take_utf8(p, n, &c);
         if (length == 0) {
             return -EILSEQ;
         }

@@ -81,9 +81,13 @@ void base_zone_free(struct base_zone *z)
 
 static int16_t offset_at(const struct base_zone *z, const int64_t *starts, int64_t ns)
 {
-    int64_t second = ns / NS_PER_SECOND - (ns % NS_PER_SECOND < 0 ? 1 : 0);
+    int64_t second;
     uint32_t low = 0, high = z->count; /* changes below low have come, those from high on not */
 
+    if (high == 0) { /* as most zones of images */
+        return z->first;
+    }
+    second = ns / NS_PER_SECOND - (ns % NS_PER_SECOND < 0 ? 1 : 0);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 

@@ -282,6 +282,10 @@ int clusters_dir_find(struct clusters_node *dir, uint32_t index, uint64_t *offse
 /* The same byte offset for reports; 0 when it can't be found. */
 uint64_t clusters_dir_offset(struct clusters_node *dir, uint32_t index);
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out);
+/* As many of the entries from index on as one block holds, at most `most`; *got: how many, not 0.
+ */
+int clusters_dir_peek(struct clusters_node *dir, uint32_t index, uint32_t most, uint8_t *out,
+                      uint32_t *got);
 int clusters_dir_write(struct clusters_node *dir, uint32_t index, uint32_t count, const uint8_t *in,
                        enum cache_tier tier);
 /* For roll-backs: entry by entry, and no commit is needed that might fail. */

@@ -65,6 +65,24 @@ uint64_t clusters_dir_offset(struct clusters_node *dir, uint32_t index)
     return clusters_dir_find(dir, index, &offset, &piece) < 0 ? 0 : offset;
 }
 
+int clusters_dir_peek(struct clusters_node *dir, uint32_t index, uint32_t most, uint8_t *out,
+                      uint32_t *got)
+{
+    struct cache *c = dir->base.volume->cache;
+    struct cache_ref ref;
+    uint64_t offset;
+    uint32_t piece;
+    int rc = clusters_dir_find(dir, index, &offset, &piece);
+    if (rc < 0 || (rc = cache_get(c, offset, &ref)) < 0) {
+        return rc;
+    }
+    most = (uint32_t)base_min(most, ref.available >> CLUSTERS_ENTRY_SHIFT);
+    *got = (uint32_t)base_min(most, piece);
+    memcpy(out, ref.data, (size_t)*got << CLUSTERS_ENTRY_SHIFT);
+    cache_put(c, &ref);
+    return 0;
+}
+
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out)
 {
     while (count > 0) {

@@ -16,10 +16,11 @@ const char *clusters_owner(const struct clusters_node *n)
 
 int clusters_node_new(struct volume *v, struct clusters_node **out)
 {
-    struct clusters_node *n = calloc(1, sizeof *n);
+    struct clusters_node *n = malloc(sizeof *n); /* calloc would pass by what was freed last */
     if (!n) {
         return -ENOMEM;
     }
+    memset(n, 0, sizeof *n);
     n->base.volume = v;
     clusters_chain_init(&n->chain, 0, false, 0);
     *out = n;
@@ -51,18 +52,12 @@ int clusters_check_unused(struct volume *v, uint64_t entry_offset)
                        "the place of a file in use has become free: clusters are shared");
 }
 
-int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum volume_kind kind)
+/* dir and where its set begins; NULL: the root. */
+static int enter_at(struct clusters_node *n, struct clusters_node *dir, uint64_t offset,
+                    enum volume_kind kind)
 {
     struct volume *v = n->base.volume;
-    uint64_t offset = 0;
-    uint32_t piece;
-    int rc = 0;
-    if (dir) {
-        rc = clusters_dir_find(dir, n->index, &offset, &piece);
-    }
-    if (rc == 0 && dir) {
-        rc = clusters_check_unused(v, offset);
-    }
+    int rc = dir ? clusters_check_unused(v, offset) : 0;
     if (rc == 0 && kind == VOLUME_DIRECTORY && !(n->names = names_dir_new(v->names))) {
         rc = -ENOMEM;
     }
@@ -71,6 +66,14 @@ int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum
                                dir ? clusters_node_key(offset) : 1, kind);
     }
     return rc;
+}
+
+int clusters_node_enter(struct clusters_node *n, struct clusters_node *dir, enum volume_kind kind)
+{
+    uint64_t offset = 0;
+    uint32_t piece;
+    int rc = dir ? clusters_dir_find(dir, n->index, &offset, &piece) : 0;
+    return rc < 0 ? rc : enter_at(n, dir, offset, kind);
 }
 
 void clusters_stamp_all(struct clusters_node *n)
@@ -131,7 +134,7 @@ int clusters_node_get(struct clusters_node *dir, uint32_t index,
         rc = check_loop(n, dir);
     }
     if (rc == 0) {
-        rc = clusters_node_enter(n, dir, directory ? VOLUME_DIRECTORY : VOLUME_FILE);
+        rc = enter_at(n, dir, offset, directory ? VOLUME_DIRECTORY : VOLUME_FILE);
     }
     if (rc < 0) {
         clusters_node_destroy(n);
@@ -284,7 +287,7 @@ int clusters_stat(struct volume_node *node, struct volume_stat *out)
 {
     struct clusters_node *n = clusters_node_of(node);
     uint64_t offset = 0;
-    uint32_t piece, entries;
+    uint32_t entries;
     int rc = 0;
     if (clusters_is_root(n)) {
         rc = clusters_dir_entries(n, &entries);
@@ -295,9 +298,9 @@ int clusters_stat(struct volume_node *node, struct volume_stat *out)
         return rc;
     }
     if (!node->unlinked) {
-        rc = clusters_dir_find(clusters_node_of(node->parent), n->index, &offset, &piece);
+        offset = node->key << CLUSTERS_ENTRY_SHIFT;
     }
-    if (rc == 0 && node->kind == VOLUME_DIRECTORY) {
+    if (node->kind == VOLUME_DIRECTORY) {
         rc = clusters_dir_entries(n, &entries); /* where its entry does not say the size */
     }
     clusters_stat_node(n, offset, out);

@@ -32,25 +32,32 @@ static int16_t offset_minutes_of(uint8_t offset)
     return (int16_t)((quarters > QUARTERS_MAX ? quarters - 128 : quarters) * MINUTES_PER_QUARTER);
 }
 
+/* Days from 1980-01-01 on; year: since 1980, to 2107. A day past the end of its month is its last.
+ */
+static int32_t days_since_1980(int32_t year, int32_t month, int32_t day)
+{
+    static const int16_t before[] = {0,   31,  59,  90,  120, 151, 181,
+                                     212, 243, 273, 304, 334, 365}; /* the month, in any year */
+    bool leap = year % 4 == 0 && year != 120;                       /* 2100 is none */
+    int32_t length = before[month] - before[month - 1] + (month == 2 && leap);
+    int32_t years = year * 365 + (year + 3) / 4 - (year > 120);
+
+    return years + before[month - 1] + (month > 2 && leap) + (day < length ? day : length) - 1;
+}
+
 int64_t clusters_stamp_ns(const struct clusters_stamp *s, const struct base_zone *zone,
                           int16_t *offset_minutes)
 {
     int32_t ten_ms = clamp(s->ten_ms, 0, 199);
-    struct base_civil c = {
-        .year = 1980 + (int32_t)(s->raw >> 25),
-        .month = clamp((int32_t)(s->raw >> 21 & 0xF), 1, 12),
-        .day = clamp((int32_t)(s->raw >> 16 & 0x1F), 1, 31),
-        .hour = clamp((int32_t)(s->raw >> 11 & 0x1F), 0, 23),
-        .minute = clamp((int32_t)(s->raw >> 5 & 0x3F), 0, 59),
-        .second = clamp((int32_t)(s->raw & 0x1F), 0, 29) * 2 + ten_ms / 100,
-        .nanosecond = ten_ms % 100 * (int32_t)NS_PER_TEN_MS,
-    };
-    int64_t ns = 0;
+    int32_t month = clamp((int32_t)(s->raw >> 21 & 0xF), 1, 12);
+    int32_t day = clamp((int32_t)(s->raw >> 16 & 0x1F), 1, 31);
+    int32_t hour = clamp((int32_t)(s->raw >> 11 & 0x1F), 0, 23);
+    int32_t minute = clamp((int32_t)(s->raw >> 5 & 0x3F), 0, 59);
+    int32_t second = clamp((int32_t)(s->raw & 0x1F), 0, 29) * 2;
+    int32_t days = days_since_1980((int32_t)(s->raw >> 25), month, day);
+    int64_t ns = STAMP_FIRST + days * NS_PER_DAY +
+                 (hour * 3600 + minute * 60 + second) * NS_PER_SECOND + ten_ms * NS_PER_TEN_MS;
 
-    /* Only a day past the end of its month can be wrong now: February 31 is its last day. */
-    while (!base_ns_from_civil(&c, &ns) && c.day > 28) {
-        c.day--;
-    }
     if (s->offset & OFFSET_VALID) {
         *offset_minutes = offset_minutes_of(s->offset);
         return ns - *offset_minutes * NS_PER_MINUTE;

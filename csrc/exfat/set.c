@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { USUAL_ENTRIES = 4 }; /* what is read of a set before its length is known */
+
 static uint8_t *at(struct exfat_set *set, uint32_t i)
 {
     return set->entry + (size_t)i * EXFAT_ENTRY_SIZE;
@@ -41,10 +43,10 @@ int exfat_set_read(struct clusters_node *dir, uint32_t index, struct exfat_set *
     set->dir = dir;
     set->index = index;
     set->count = 1;
-    uint32_t total;
+    uint32_t total, got;
     int rc = clusters_dir_entries(dir, &total);
     if (rc == 0) {
-        rc = clusters_dir_read(dir, index, 1, set->entry);
+        rc = clusters_dir_peek(dir, index, USUAL_ENTRIES, set->entry, &got);
     }
     if (rc < 0) {
         return rc;
@@ -59,7 +61,7 @@ int exfat_set_read(struct clusters_node *dir, uint32_t index, struct exfat_set *
                           total - index - 1, "the set runs past the end of the directory");
     }
     set->count = count;
-    return clusters_dir_read(dir, index + 1, count - 1, at(set, 1));
+    return count <= got ? 0 : clusters_dir_read(dir, index + got, count - got, at(set, got));
 }
 
 static uint16_t checksum(const struct exfat_set *set)

@@ -102,8 +102,9 @@ struct fat_name {
 int fat_name_parse(const struct fat *f, const char *s, size_t n, bool for_create,
                    struct fat_name *out);
 void fat_name_finish(const struct fat *f, struct fat_name *name); /* unit, length set: the rest */
+/* Case-insensitively; of b the units are enough. */
 bool fat_name_equal(const struct fat_name *a, const struct fat_name *b);
-/* The 11 bytes of an entry as a name; with_case: the NT bits count. */
+/* The 11 bytes of an entry as the units of a name, not finished; with_case: the NT bits count. */
 void fat_name_from_short(const struct fat *f, const uint8_t *entry, bool with_case,
                          struct fat_name *out);
 uint8_t fat_short_checksum(const uint8_t name[FAT_NAME_BYTES]);
@@ -144,12 +145,14 @@ struct fat_collector {
 };
 void fat_collect_reset(struct fat_collector *c);
 /* true: `entry` at index is a short entry of a file or directory; *start, *count: its set; c->name
- * its name (long when it has one). */
+ * its name (long when it has one), not finished. */
 bool fat_collect(const struct fat *f, struct fat_collector *c, uint32_t index, const uint8_t *entry,
                  uint32_t *start, uint32_t *count);
 int fat_set_read(struct clusters_node *dir, uint32_t index,
                  struct fat_set *set); /* from its first entry */
 void fat_set_name(const struct fat *f, const struct fat_set *set, struct fat_name *name);
+/* Whether its long or its short name is this one. */
+bool fat_set_answers(const struct fat *f, const struct fat_set *set, const struct fat_name *name);
 void fat_set_build(struct fat_set *set, const struct fat_name *name,
                    const uint8_t short_name[FAT_NAME_BYTES], uint8_t case_bits, bool with_long,
                    const struct clusters_node *node);

@@ -22,6 +22,8 @@ static void see(struct clusters_search *s, uint32_t index, const uint8_t *entry)
     }
     fat_name_from_short(f, entry, false, &other);
     if (s->building) {
+        fat_name_finish(f, &q->c.name);
+        fat_name_finish(f, &other);
         names_build_add(s->dir->names, q->c.name.hash, start);
         if (other.hash != q->c.name.hash) {
             names_build_add(s->dir->names, other.hash, start);
@@ -43,19 +45,12 @@ static int candidate(struct clusters_search *s, uint32_t position)
 {
     struct search *q = (struct search *)s;
     struct volume *v = s->dir->base.volume;
-    const struct fat *f = fat_of(v);
-    struct fat_name other;
     int rc = fat_set_read(s->dir, position, q->set);
     v->counters.entries_visited += q->set->count;
     if (rc < 0) {
         return rc;
     }
-    fat_set_name(f, q->set, &other);
-    if (fat_name_equal(q->name, &other)) {
-        return 1;
-    }
-    fat_name_from_short(f, fat_set_short(q->set), false, &other);
-    return fat_name_equal(q->name, &other);
+    return fat_set_answers(fat_of(v), q->set, q->name);
 }
 
 static void init(struct search *q, struct clusters_node *dir, const struct fat_name *name,

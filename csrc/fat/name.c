@@ -30,8 +30,15 @@ int fat_name_parse(const struct fat *f, const char *s, size_t n, bool for_create
 
 bool fat_name_equal(const struct fat_name *a, const struct fat_name *b)
 {
-    return a->length == b->length &&
-           memcmp(a->upper, b->upper, a->length * sizeof a->upper[0]) == 0;
+    if (a->length != b->length) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->length; i++) {
+        if (a->upper[i] != base_upcase(b->unit[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* One part of a short name, without the spaces that fill it up. */
@@ -64,7 +71,6 @@ void fat_name_from_short(const struct fat *f, const uint8_t *entry, bool with_ca
     uint32_t n =
         decode_part(f, bytes + 8, 3, bits & FAT_CASE_EXTENSION, out->unit + out->length + 1);
     out->length += n > 0 ? n + 1 : 0;
-    fat_name_finish(f, out);
 }
 
 uint8_t fat_short_checksum(const uint8_t name[FAT_NAME_BYTES])

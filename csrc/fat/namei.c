@@ -17,6 +17,7 @@ static void hash_names(const struct fat *f, const struct fat_name *name, const u
 {
     struct fat_name other;
     fat_name_from_short(f, entry, false, &other);
+    fat_name_finish(f, &other);
     out->hash[0] = name->hash;
     out->hash[1] = other.hash;
     out->hashes = other.hash != name->hash ? 2 : 1;

@@ -9,6 +9,8 @@
 
 static const uint8_t unit_at[FAT_LFN_UNITS] = {1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30};
 
+enum { USUAL_ENTRIES = 4 }; /* what is read of a set before its length is known */
+
 void fat_collect_reset(struct fat_collector *c)
 {
     c->any = false;
@@ -71,7 +73,6 @@ bool fat_collect(const struct fat *f, struct fat_collector *c, uint32_t index, c
     if (with_long) {
         *start = c->start;
         *count = c->count + 1;
-        fat_name_finish(f, &c->name);
     } else {
         *start = index;
         *count = 1;
@@ -86,10 +87,10 @@ int fat_set_read(struct clusters_node *dir, uint32_t index, struct fat_set *set)
     set->dir = dir;
     set->index = index;
     set->count = 1;
-    uint32_t total;
+    uint32_t total, got;
     int rc = clusters_dir_entries(dir, &total);
     if (rc == 0) {
-        rc = clusters_dir_read(dir, index, 1, set->entry);
+        rc = clusters_dir_peek(dir, index, USUAL_ENTRIES, set->entry, &got);
     }
     if (rc < 0 || !fat_is_long(set->entry)) {
         return rc;
@@ -101,24 +102,42 @@ int fat_set_read(struct clusters_node *dir, uint32_t index, struct fat_set *set)
                            "the long name runs past what a name or the directory can hold");
     }
     set->count = longs + 1;
-    return clusters_dir_read(dir, index + 1, longs, set->entry + CLUSTERS_ENTRY_SIZE);
+    return set->count <= got ? 0
+                             : clusters_dir_read(dir, index + got, set->count - got,
+                                                 set->entry + (size_t)got * CLUSTERS_ENTRY_SIZE);
+}
+
+/* The name of a set into the collector; of none when it is another's by now. */
+static void collect_set(const struct fat *f, const struct fat_set *set, struct fat_collector *c)
+{
+    uint32_t start, count;
+    bool found = false;
+    fat_collect_reset(c);
+    for (uint32_t i = 0; i < set->count; i++) {
+        found = fat_collect(f, c, i, set->entry + (size_t)i * CLUSTERS_ENTRY_SIZE, &start, &count);
+    }
+    if (!found) {
+        c->name.length = 0;
+    }
 }
 
 void fat_set_name(const struct fat *f, const struct fat_set *set, struct fat_name *name)
 {
     struct fat_collector c;
-    uint32_t start, count;
-    fat_collect_reset(&c);
-    bool found = false;
-    for (uint32_t i = 0; i < set->count; i++) {
-        found = fat_collect(f, &c, i, set->entry + (size_t)i * CLUSTERS_ENTRY_SIZE, &start, &count);
+    collect_set(f, set, &c);
+    fat_name_finish(f, &c.name);
+    *name = c.name;
+}
+
+bool fat_set_answers(const struct fat *f, const struct fat_set *set, const struct fat_name *name)
+{
+    struct fat_collector c;
+    collect_set(f, set, &c);
+    if (fat_name_equal(name, &c.name)) {
+        return true;
     }
-    if (found) {
-        *name = c.name;
-    } else { /* it is another's by now */
-        name->length = 0;
-        fat_name_finish(f, name);
-    }
+    fat_name_from_short(f, fat_set_short_const(set), false, &c.name);
+    return fat_name_equal(name, &c.name);
 }
 
 void fat_set_update(struct fat_set *set, const struct clusters_node *node)

@@ -218,6 +218,7 @@ static bool surely_free(struct clusters_node *dir, const uint8_t candidate[FAT_N
     uint8_t padded[CLUSTERS_ENTRY_SIZE] = {0};
     memcpy(padded, candidate, FAT_NAME_BYTES);
     fat_name_from_short(fat_of(dir->base.volume), padded, false, &name);
+    fat_name_finish(fat_of(dir->base.volume), &name);
     return names_lookup(dir->names, name.hash) == NAMES_ABSENT;
 }
 

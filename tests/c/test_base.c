@@ -153,39 +153,21 @@ static void check_civil(int64_t ns, int year, int month, int day, int hour, int 
                         int nanosecond)
 {
     struct base_civil c;
-    int64_t back;
 
     base_civil_from_ns(ns, &c);
     CHECK(c.year == year && c.month == month && c.day == day);
     CHECK(c.hour == hour && c.minute == minute && c.second == second);
     CHECK(c.nanosecond == nanosecond);
-    CHECK(base_ns_from_civil(&c, &back) && back == ns);
 }
 
 static void test_time(void)
 {
-    struct base_civil c = {1900, 2, 29, 0, 0, 0, 0};
-    int64_t ns;
-
     check_civil(0, 1970, 1, 1, 0, 0, 0, 0);
     check_civil(-1, 1969, 12, 31, 23, 59, 59, 999999999);
     check_civil(315532800ll * 1000000000, 1980, 1, 1, 0, 0, 0, 0);
     check_civil(951782400ll * 1000000000, 2000, 2, 29, 0, 0, 0, 0);
     check_civil(INT64_MIN, 1677, 9, 21, 0, 12, 43, 145224192);
     check_civil(INT64_MAX, 2262, 4, 11, 23, 47, 16, 854775807);
-    CHECK(!base_ns_from_civil(&c, &ns)); /* no leap year */
-    c = (struct base_civil){2262, 4, 11, 23, 47, 16, 854775808 - 1};
-    CHECK(base_ns_from_civil(&c, &ns) && ns == INT64_MAX);
-    c.nanosecond++;
-    CHECK(!base_ns_from_civil(&c, &ns)); /* one past the range */
-    c = (struct base_civil){1980, 13, 1, 0, 0, 0, 0};
-    CHECK(!base_ns_from_civil(&c, &ns));
-    c = (struct base_civil){1980, 12, 0, 0, 0, 0, 0};
-    CHECK(!base_ns_from_civil(&c, &ns));
-    c = (struct base_civil){1980, 12, 1, 24, 0, 0, 0};
-    CHECK(!base_ns_from_civil(&c, &ns));
-    c = (struct base_civil){1980, 12, 1, 0, 0, 60, 0};
-    CHECK(!base_ns_from_civil(&c, &ns));
     for (int64_t day = -100000; day < 100000; day += 7) { /* as the C library has it */
         time_t t = (time_t)(day * 86400 + day % 86400);
         struct tm tm;
