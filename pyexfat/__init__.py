@@ -1,4 +1,4 @@
-"""exFAT volumes from Python: make, fill, read and change images and cards, without mounting.
+"""exFAT and FAT volumes from Python: make, fill, read and change them, without mounting.
 
     import pyexfat as px
 

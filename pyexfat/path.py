@@ -221,6 +221,10 @@ class Path:
             path.stat()
         return path
 
+    def expanduser(self) -> Path:
+        """Itself: nobody has a home here."""
+        return self
+
     def with_segments(self, *segments: str | os.PathLike[str] | Path) -> Path:
         """A path on the same volume from parts."""
         return type(self)(self._volume, *segments)
@@ -256,31 +260,38 @@ class Path:
         return self._make(self._volume, str(self._pure.with_suffix(suffix)))
 
     def relative_to(
-        self, other: str | os.PathLike[str] | Path, *, walk_up: bool = False
+        self,
+        other: str | os.PathLike[str] | Path,
+        /,
+        *more: str | os.PathLike[str] | Path,
+        walk_up: bool = False,
     ) -> PurePosixPath:
         """The way from ``other`` to here, a pathlib.PurePosixPath. ValueError when not below it."""
-        start, here = self.with_segments(other).parts, self.parts
+        start, here = self.with_segments(other, *more).parts, self.parts
         common = 0
         while common < min(len(start), len(here)) and start[common] == here[common]:
             common += 1
         up = len(start) - common
         if up and (not walk_up or ".." in start[common:]):
-            raise ValueError(f"{self._text!r} is not below {str(self.with_segments(other))!r}")
+            above = str(self.with_segments(other, *more))
+            raise ValueError(f"{self._text!r} is not below {above!r}")
         return PurePosixPath(*[".."] * up, *here[common:])
 
-    def is_relative_to(self, other: str | os.PathLike[str] | Path) -> bool:
+    def is_relative_to(
+        self, other: str | os.PathLike[str] | Path, /, *more: str | os.PathLike[str] | Path
+    ) -> bool:
         """Whether this path is ``other`` or below it, as they are written."""
         if isinstance(other, Path) and other._volume is not self._volume:
             return False
-        start = self.with_segments(other).parts
+        start = self.with_segments(other, *more).parts
         return self.parts[: len(start)] == start
 
-    def match(self, pattern: str, *, case_sensitive: bool | None = None) -> bool:
+    def match(self, path_pattern: str, *, case_sensitive: bool | None = None) -> bool:
         """Whether the last parts fit; ``**`` stands for one part here, as in pathlib."""
-        wanted, _ = _match.split_pattern(pattern)
+        wanted, _ = _match.split_pattern(path_pattern)
         wanted = ["*" if part == "**" else part for part in wanted]
         have = list(self.parts[1:])
-        if not pattern.startswith("/"):
+        if not path_pattern.startswith("/"):
             have = have[-len(wanted) :]
         ignore = self._volume._ignores_case(case_sensitive)
         return len(have) == len(wanted) and _match.path_matches(have, wanted, ignore)
@@ -348,11 +359,19 @@ class Path:
         """Always false."""
         return False
 
-    def samefile(self, other: str | os.PathLike[str] | Path) -> bool:
+    def samefile(self, other_path: str | os.PathLike[str] | Path) -> bool:
         """Whether both lead to the same file or directory."""
-        if isinstance(other, Path) and other._volume is not self._volume:
+        if isinstance(other_path, Path) and other_path._volume is not self._volume:
             return False
-        return self.stat().st_ino == self.with_segments(other).stat().st_ino
+        return self.stat().st_ino == self.with_segments(other_path).stat().st_ino
+
+    def owner(self, *, follow_symlinks: bool = True) -> NoReturn:
+        """Raises NotImplementedError: the formats have no owners."""
+        raise NotImplementedError("Path.owner() is unsupported: files here have no owners")
+
+    def group(self, *, follow_symlinks: bool = True) -> NoReturn:
+        """Raises NotImplementedError: the formats have no groups."""
+        raise NotImplementedError("Path.group() is unsupported: files here have no groups")
 
     # ---- contents ----
 

@@ -249,6 +249,23 @@ def test_a_damaged_boot_region_opens_from_the_backup(image: Path) -> None:
         assert vol.read_bytes("a/b/f") == pattern(50_000)
 
 
+@pytest.mark.parametrize("at", [3, 109, 120])
+def test_a_damaged_boot_region_whose_backup_is_sound_says_so(image: Path, at: int) -> None:
+    """FileSystemName, SectorsPerClusterShift, BootCode (which only the checksum covers)."""
+    data = bytearray(image.read_bytes())
+    data[at] ^= 0x55
+    with pytest.raises(px.CorruptImageError, match=r"its backup is sound \(use_backup\)"):
+        px.open(data)
+    backup = 12 * 512
+    data[backup + at] ^= 0x55
+    with pytest.raises(px.CorruptImageError) as damage:
+        px.open(data)
+    assert "sound" not in str(damage.value)
+    with pytest.raises(px.CorruptImageError) as damage:
+        px.open(data, use_backup=True)
+    assert "sound" not in str(damage.value)
+
+
 def test_reading_never_writes(image: Path) -> None:
     before = image.read_bytes()
     image.chmod(0o444)

@@ -124,6 +124,33 @@ def test_extents_of_a_directory_before_anyone_has_looked_into_it(fs: str, size: 
         assert [extent.length for extent in vol.extents("/d")] == [cluster]
 
 
+@pytest.mark.parametrize(("fs", "size_at"), [("fat12", 28), ("exfat", 32 + 24)])
+def test_a_chain_that_is_shorter_than_its_file(fs: str, size_at: int) -> None:
+    """The report leads to the entry that says how long it is."""
+    image = bytearray(1440 << 10 if fs == "fat12" else 2 << 20)
+    with px.format(image, fs, cluster_size=SECTOR) as vol:
+        vol.write_bytes("before", b"x" * SECTOR)
+        vol.write_bytes("f", b"x" * SECTOR)
+        with vol.open("before", "ab") as file:  # in pieces, so that exFAT has a chain, too
+            file.write(b"x" * SECTOR)
+        stat = vol.stat("before")
+        assert fs == "fat12" or not stat.contiguous
+    at = stat.entry_offset
+    while fs == "fat12" and image[at + 11] == 0x0F:
+        at += 32  # entries of the long name
+    image[at + size_at : at + size_at + 4] = (20 * SECTOR).to_bytes(4, "little")
+    if fs == "exfat":
+        image[at + 32 + 8 : at + 32 + 12] = (20 * SECTOR).to_bytes(4, "little")
+        entry_set_sum(image, at)
+    with px.open(image) as vol:
+        with pytest.raises(px.CorruptImageError, match="shorter than the file") as error:
+            vol.read_bytes("before")
+        assert error.value.where == px.Where(
+            error.value.where.structure, stat.entry_offset, "DataLength", 20 * SECTOR,
+            2 * SECTOR, "the cluster chain is shorter than the file",
+        )  # fmt: skip
+
+
 class Liar(io.BytesIO):
     """A file that says it has done more than it was asked for, or less than nothing."""
 

@@ -54,7 +54,7 @@ def test_stat_of_a_file(volume: _core.Volume) -> None:
     assert stat_module.S_ISREG(s.st_mode)
     assert s.st_mode & 0o777 == 0o644
     assert (s.st_size, s.valid_size, s.allocated, s.st_blocks) == (5000, 5000, 8192, 16)
-    assert (s.st_blksize, s.st_nlink, s.st_uid, s.st_gid) == (CLUSTER, 1, 0, 0)
+    assert (s.st_blksize, s.st_nlink, s.st_uid, s.st_gid, s.st_rdev) == (CLUSTER, 1, 0, 0, 0)
     assert s.st_dev == 0x1234ABCD
     assert s.st_ino not in (0, volume.stat("/").st_ino)
     assert (s.st_birthtime_ns, s.st_mtime_ns) == (NOON + 1_230_000_000, NOON + 2_000_000_000)

@@ -176,6 +176,14 @@ def test_links(vol: px.Volume) -> None:
     assert not path.is_junction()
 
 
+def test_nobody_owns_anything(vol: px.Volume) -> None:
+    path = vol / "f"
+    for call in (path.owner, path.group):
+        with pytest.raises(NotImplementedError, match="unsupported"):
+            call()
+    assert path.expanduser() is path
+
+
 def test_the_root(vol: px.Volume) -> None:
     root = vol.path("/")
     assert root.is_mount()

@@ -106,6 +106,10 @@ def test_relative_to_with_walk_up(vol: px.Volume) -> None:
     assert path.relative_to(path) == PurePosixPath(".")
     with pytest.raises(ValueError, match="not below"):
         path.relative_to("/a/../x", walk_up=True)
+    # Several parts, as Python 3.11 has them.
+    assert (path / "c").relative_to("a", "b") == PurePosixPath("c")
+    assert path.is_relative_to("/", "a")
+    assert not path.is_relative_to("a", "c")
 
 
 def test_resolve(vol: px.Volume) -> None:

@@ -185,6 +185,7 @@ static PyGetSetDef stat_getset[] = {
     GET("st_nlink", get_number, ST_NLINK, "number of names"),
     GET("st_uid", get_number, ST_UID, "0"),
     GET("st_gid", get_number, ST_GID, "0"),
+    GET("st_rdev", get_number, ST_UID, "0"),
     GET("st_size", get_number, ST_SIZE, "size in bytes"),
     GET("st_atime", get_time, ACCESSED, "last access, seconds since 1970 UTC"),
     GET("st_mtime", get_time, MODIFIED, "last change of the content, seconds since 1970 UTC"),

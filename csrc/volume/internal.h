@@ -86,6 +86,8 @@ struct volume_row {
 /* The driver for fs, or, when fs is NULL, for what is on the device. */
 int volume_find_driver(struct device *d, const char *fs, bool use_backup,
                        const struct volume_driver **out, struct base_error *e);
+/* To the report of a damaged main boot region: that there is a sound backup. */
+void volume_mention_backup(struct device *d, struct base_error *e);
 int volume_detect_xfs(struct device *d, struct volume_detected *out);
 int volume_detect_ntfs(struct device *d, struct volume_detected *out);
 

@@ -45,13 +45,24 @@ static const struct volume_row *row_by_name(const char *fs)
     return NULL;
 }
 
-/* The first of all when none has one: it says what is wrong. */
 static const struct volume_row *row_with_backup(struct device *d)
 {
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].driver && rows[i].has_backup && rows[i].has_backup(d))
             return &rows[i];
-    return &rows[0];
+    return NULL;
+}
+
+void volume_mention_backup(struct device *d, struct base_error *e)
+{
+    static const char *const structures[] = {"boot region", "main boot region", "boot sector"};
+    if (!e || e->kind != BASE_ERROR_DAMAGE)
+        return;
+    for (size_t i = 0; i < sizeof structures / sizeof *structures; i++)
+        if (strcmp(e->structure, structures[i]) == 0 && row_with_backup(d)) {
+            size_t n = strlen(e->detail);
+            snprintf(e->detail + n, sizeof e->detail - n, "; its backup is sound (use_backup)");
+        }
 }
 
 static int unsupported(struct base_error *e, const char *fs, const char *detail)
@@ -81,8 +92,8 @@ int volume_find_driver(struct device *d, const char *fs, bool use_backup,
         int rc = detect(d, &found, &row);
         if (rc < 0)
             return rc;
-        if (rc == 0 && use_backup)
-            row = row_with_backup(d);
+        if (rc == 0 && use_backup && !(row = row_with_backup(d)))
+            row = &rows[0]; /* it says what is wrong */
         if (!row)
             return base_damage(e, "boot region", 0, "FileSystemName", 0, 0,
                                "no known file system was found");

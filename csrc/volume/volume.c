@@ -327,6 +327,8 @@ int volume_open(struct device *d, const char *fs, const struct volume_options *o
         rc = base_bad_argument(e, "fs", "the volume is of another kind");
     v->error = NULL;
     if (rc < 0) {
+        if (rc == -BASE_ECORRUPT && !o->use_backup)
+            volume_mention_backup(d, e);
         device_unref(end(v));
         destroy(v);
         return rc;

@@ -86,7 +86,8 @@ def _corrupt(error: CorruptImageError) -> str:
         parts.append(f"{where.field} is {where.found}")
     elif where.field:
         parts.append(where.field)
-    return f"{where.detail or error.strerror} ({', '.join(parts)})"
+    detail = where.detail.replace("use_backup", "--backup")
+    return f"{detail or error.strerror} ({', '.join(parts)})"
 
 
 def report(error: BaseException, where: str = "") -> None:

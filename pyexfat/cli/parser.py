@@ -107,7 +107,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = _Parser(
         prog="pyexfat",
-        description="Make, fill, read and change exFAT images and cards, without root or mounting.",
+        description="Make, fill, read and change exFAT and FAT images and cards, "
+        "without root or mounting.",
         epilog=_EPILOG,
         formatter_class=_Formatter,
         allow_abbrev=False,
