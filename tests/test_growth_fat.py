@@ -127,6 +127,59 @@ def test_a_full_volume_passes_over_nothing(driver: Driver) -> None:
         assert volume.read_bytes("/c") == b"2" * 512 * per_sector
 
 
+def test_a_full_volume_is_searched_by_words_and_the_fat_is_read_once() -> None:
+    device = formatted(Device.memory(96 * MIB), FAT32)
+    with opened(device, FAT32) as volume:
+        volume.write_bytes("/first", b"1")
+        volume.touch("/full")
+        volume.fallocate("/full", 0, volume.usage().free - 512)
+        volume.write_bytes("/last", b"1")
+        assert volume.usage().free_clusters == 0
+    with opened(device, FAT32) as volume:
+        clusters = volume.usage().clusters
+        volume.unlink("/first")
+        volume.unlink("/last")
+        volume.sync()
+        scanned = []
+        for n in range(20):
+            before = volume.get_counters()
+            volume.write_bytes("/two", b"2" * 1024)  # all of it is looked at for two in a row
+            volume.unlink("/two")
+            volume.sync()
+            counters = difference(volume.get_counters(), before)
+            scanned.append(counters["free_words_scanned"])
+            # The map is made from the FAT once; and the chain of two is walked.
+            assert counters["fat_entries_read"] <= (clusters if n == 0 else 0) + 4
+            assert counters["misses"] <= (clusters * 4 // 4096 if n == 0 else 4)
+        # From where FSInfo has it, and as that was not enough, from the start.
+        assert scanned[0] <= 2 * clusters // 64 + 16
+        # By then it is known which parts of 32,768 clusters have nothing: two searches, one for
+        # each piece, look at the first part and at the last.
+        assert max(scanned[1:]) <= 2 * 2 * (32768 // 64) + 16
+
+
+def test_a_chain_of_exfat_in_pieces_grows_in_one_pass_too() -> None:
+    with (
+        formatted(Device.memory(4 * MIB), EXFAT) as device,
+        opened(device, EXFAT, sync="sync") as volume,
+    ):
+        volume.write_bytes("/a", b"1" * 512)
+        volume.write_bytes("/b", b"1")  # where /a would go on
+        for size in (2001 * 512, 4001 * 512):
+            with closing(volume.open_file("/a", OPEN)) as file:
+                before = volume.get_counters()
+                file.resize(size)
+                counters = difference(volume.get_counters(), before)
+            assert counters["clusters_allocated"] == 2000
+            # The new ones, the one they hang on, and the first that did without at first.
+            assert 2001 <= counters["fat_entries_written"] <= 2002
+            assert counters["fat_bytes"] <= (2000 // 128 + 2) * SECTOR
+            assert counters["fat_writes"] <= 2
+            assert counters["device_flushes"] == 2
+        assert not volume.stat("/a").contiguous
+        assert len(volume.extents("/a")) <= 3  # the last of these is what was never written
+
+
 # ---- zeros ----
 
 

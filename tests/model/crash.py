@@ -166,6 +166,9 @@ class Held:
             f"room {size}", path, lambda h: h.allocate(0, size), lambda d: d.ljust(size, b"\0")
         )
 
+    def reserve(self, path: str, size: int) -> Step:
+        return self._step(f"set aside {size}", path, lambda h: h.allocate(0, size, True), bytes)
+
     def overwrite(self, path: str, offset: int, data: bytes) -> Step:
         return self._step(
             f"at {offset}",

@@ -130,6 +130,9 @@ def growing() -> list[Step]:
         crash.truncate("/c", 4500),
         held.resize("/moved", 9500),
         held.overwrite("/moved", 8000, _sized("y", 1500)),
+        held.reserve("/moved", 14_000),
+        crash.sync(),
+        held.overwrite("/moved", 9500, _sized("z", 1000)),
         held.close("/moved"),
     ]
 
