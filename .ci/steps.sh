@@ -59,7 +59,7 @@ step_peers() {
         apt-get install -q -y --no-install-recommends \
             build-essential python3-dev python3-venv git \
             clang clang-format llvm valgrind \
-            exfatprogs exfat-fuse fuse3 fdisk gdisk dosfstools util-linux mount kmod udev \
+            exfatprogs exfat-fuse fuse3 fdisk gdisk dosfstools mtools util-linux mount kmod udev \
             qemu-system-x86 busybox-static cpio xz-utils zstd
         apt-get install -q -y --no-install-recommends \
             "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -75,6 +75,7 @@ step_peers() {
         truncate -s 1M "$dir/disk"
         PATH=$PWD/tests/guest:$PATH bash "$guest" "$dir/script" "$dir/disk" | sed 's/^/@@ /'
         rm -r "$dir"
+        tests/guest/fetch-modules
     else
         echo "@@ no shared folder: tests against the collected images and the guest kernel are skipped"
     fi
@@ -148,7 +149,7 @@ instrumented() {
 }
 
 step_asan() {
-    CC=gcc PYEXFAT_SANITIZE=address,undefined venv asan '.[cli,test]'
+    CC=gcc PYEXFAT_SANITIZE=address,undefined venv asan '.[cli,test,peers]'
     # Leaks are valgrind's and ctest's business: the interpreter has its own that would be named here.
     # More memory than there is has to be a null pointer, as without the sanitizer: tests ask for it.
     ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:allocator_may_return_null=1 \
@@ -174,7 +175,7 @@ step_valgrind() {
 
 step_coverage() {
     find build -name '*.gcda' -delete
-    CC=gcc PYEXFAT_COVERAGE=1 venv coverage '.[cli,test]' gcovr
+    CC=gcc PYEXFAT_COVERAGE=1 venv coverage '.[cli,test,peers]' gcovr
     local bin=$logs/coverage/bin
     make -s -j"$jobs" ctest COV=1 CC=gcc
     "$bin/pytest" -q -p no:cacheprovider -n "$jobs" -m "not guest"

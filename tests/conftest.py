@@ -6,11 +6,13 @@ all of them must be there.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
@@ -46,6 +48,14 @@ def require_tool(name: str) -> str:
     """The full path of the program ``name``; the test ends where it is not installed."""
     found = shutil.which(name)
     return found if found is not None else missing(name)
+
+
+def require_module(name: str) -> ModuleType:
+    """The module ``name`` of a peer that is a library; the test ends where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        missing(name)
 
 
 def require_device(path: str) -> str:
