@@ -191,6 +191,33 @@ def test_standard_output_is_full(command: list[str]) -> None:
     assert done.stderr == b"pyexfat: standard output: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("ls card.img >&-", 1, "standard output: Bad file descriptor"),
+        ("stat --json card.img >&-", 1, "standard output: Bad file descriptor"),
+        ("cat card.img:/data >&-", 1, "standard output: Bad file descriptor"),
+        ("cp card.img:/data - <&- >&-", 1, "standard output: Bad file descriptor"),
+        ("cp - card.img:/new <&-", 1, "standard input: Bad file descriptor"),
+        ("touch card.img:/new <&- >&-", 0, ""),
+        ("ls card.img:/none 2>&-", 1, ""),
+        ("touch card.img:/new <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_are_closed(command: str, code: int, said: str) -> None:
+    """No traceback, and no image gets the number of a standard stream."""
+    with px.format("card.img", size="8 MiB") as volume:
+        volume.write_bytes("/data", b"data")
+    done = subprocess.run(
+        ["sh", "-c", f'"$1" -m pyexfat {command}', "sh", sys.executable],
+        stderr=subprocess.PIPE, check=False, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, said and f"pyexfat: {said}\n")
+    with px.open("card.img") as volume:
+        assert volume.listdir() == (["data", "new"] if "touch" in command else ["data"])
+        assert volume.read_bytes("data") == b"data"
+
+
 def test_busy(cli: Cli) -> None:
     with px.format("card.img", size="8 MiB"):
         error = cli.fails("mkdir", "card.img:/d")

@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done; 1: something failed; 2: wrong usage; 130: interrupted; 141: the reader of the output
     went away.
     """
+    _stand_in_for_closed_streams()
     try:
         args = build_parser().parse_args(argv)
     except SystemExit as stop:  # argparse has printed the help or the mistake
@@ -59,3 +60,18 @@ def _forget_output() -> None:
         os.close(nowhere)
     except (OSError, ValueError):
         pass
+
+
+def _stand_in_for_closed_streams() -> None:
+    """What the shell has closed (``>&-``) fails where it is used, and no image gets its number.
+
+    Error messages go nowhere then.
+    """
+    for name, access, mode in (
+        ("stdin", os.O_WRONLY, "r"),
+        ("stdout", os.O_RDONLY, "w"),
+        ("stderr", os.O_WRONLY, "w"),
+    ):
+        if getattr(sys, name) is None:
+            stream = open(os.open(os.devnull, access), mode, encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, stream)

@@ -92,6 +92,16 @@ class _TreeCopy(Transfer):
         self._done(route.source_end.show(entry.where), route.target_end.show(place), entry)
 
 
+class _Input(StreamReader):
+    """Standard input, whose failures are its own."""
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        try:
+            return super().read_into(buffer, offset)
+        except OSError as error:
+            raise CommandError("standard input", error) from error
+
+
 class Copier:
     """Copies the arguments of one command; ``copied`` are the records for JSON."""
 
@@ -143,7 +153,7 @@ class Copier:
             return
         entry = Entry("-", "-", False, 0)
         try:
-            reader = StreamReader(sys.stdin.buffer)
+            reader = _Input(sys.stdin.buffer)
             end.sink(False, self._args.escape).write_file(path, entry, reader, self._move, False)
         except (OSError, ValueError) as error:
             raise CommandError(end.show(path), error) from error
