@@ -202,32 +202,85 @@ def os_walk(
         stack.extend((len(path), _rest(path, name), None) for name in reversed(below))
 
 
-def remove(
-    volume: Volume, top: str, failed: Callable[[Callable[..., Any], str, OSError], object]
-) -> None:
-    """Volume.rmtree(); ``failed`` takes what the call of what failed at what."""
+Blame = Callable[[Callable[..., Any], str, OSError], object]
+"""Takes the call that failed, at what, and why; what it raises ends the work."""
+
+
+def remove(volume: Volume, top: str, failed: Blame) -> bool:
+    """Removes a tree, or what of it can be removed; whether that was all.
+
+    A directory in which something stays is not tried.
+    """
     once = Once(volume)
     path = ""
+    emptied: list[bool] = []  # for each directory on the way down: so far
     stack = [(0, top, False)]
     while stack:
-        length, rest, emptied = stack.pop()
+        length, rest, leaving = stack.pop()
         path = path[:length] + rest
-        doing: Callable[..., Any] = volume.rmdir
-        try:
-            if emptied:
-                volume.rmdir(path)
-                continue
-            doing = volume.scandir
-            status = volume.stat(path)
-            if status.st_ino == 1:
-                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
-            once.enter(path, status)
-            found = list(volume.scandir(path))
-            below = [entry.name for entry in found if entry.is_dir()]
-            names = [entry.name for entry in found if entry.is_file()]
+        if leaving:
+            done = emptied.pop() and _attempt(volume.rmdir, path, failed)
+        elif not _enter(volume, once, path, failed):
+            done = False
+        else:
+            below, names, complete = _entries_of(volume, path, failed)
             stack.append((len(path), "", True))
             stack.extend((len(path), _rest(path, name), False) for name in reversed(below))
-            doing = volume.unlink
-            volume.remove_many(path, names)
+            emptied.append(_remove_files(volume, path, names, failed) and complete)
+            continue
+        if not emptied:
+            return done
+        emptied[-1] = emptied[-1] and done
+    return True
+
+
+def _attempt(call: Callable[[str], object], path: str, failed: Blame) -> bool:
+    try:
+        call(path)
+    except OSError as error:
+        failed(call, path, error)
+        return False
+    return True
+
+
+def _enter(volume: Volume, once: Once, path: str, failed: Blame) -> bool:
+    try:
+        status = volume.stat(path)
+        if status.st_ino == 1:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
+        once.enter(path, status)
+    except OSError as error:
+        failed(volume.scandir, path, error)
+        return False
+    return True
+
+
+def _entries_of(volume: Volume, path: str, failed: Blame) -> tuple[list[str], list[str], bool]:
+    """Directories, files, and whether that is all; of a damaged directory what is sound."""
+    below: list[str] = []
+    names: list[str] = []
+    try:
+        for entry in volume.scandir(path):
+            (below if entry.is_dir() else names).append(entry.name)
+    except OSError as error:
+        failed(volume.scandir, path, error)
+        return below, names, False
+    return below, names, True
+
+
+def _remove_files(volume: Volume, directory: str, names: list[str], failed: Blame) -> bool:
+    """Whether none is left."""
+    complete = True
+    while names:
+        try:
+            volume.remove_many(directory, names)
+            break
         except OSError as error:
-            failed(doing, error.filename or path, error)
+            complete = False
+            done = getattr(error, "done", None)
+            if done is None or error.errno in (errno.EROFS, errno.EIO):
+                failed(volume.unlink, directory, error)
+                break
+            failed(volume.unlink, join(directory, names[done]), error)
+            names = names[done + 1 :]
+    return complete

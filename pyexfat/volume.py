@@ -426,17 +426,18 @@ class Volume(_core.Volume):
     ) -> None:
         """Removes a directory and everything in it.
 
-        Errors are raised, unless they are ignored or given to ``onexc(function, path, error)``. The
-        root can't be removed (OSError, EBUSY), and then nothing in it is.
+        Errors are raised, unless they are ignored or given to ``onexc(function, path, error)``:
+        then all goes that can, and a directory stays in which something does. The root can't be
+        removed (OSError, EBUSY), and then nothing in it is.
         """
-
         from ._tree import remove
 
         def failed(function: Callable[..., Any], where: str, error: OSError) -> None:
-            if onexc is not None:
-                onexc(function, where, error)
-            elif not ignore_errors:
+            if ignore_errors:
+                return
+            if onexc is None:
                 raise error
+            onexc(function, where, error)
 
         remove(self, path_text(path), failed)
 

@@ -465,6 +465,30 @@ def test_rmtree(vol: px.Volume, twin: Path) -> None:
     assert seen == [("t", FileNotFoundError)]
 
 
+def test_rmtree_removes_what_it_can(tmp_path: Path) -> None:
+    """Of a tree with damaged files the rest; the directories that hold them stay."""
+    image = bytearray(4 << 20)
+    with px.format(image) as vol:
+        vol.makedirs("t/a/x")
+        vol.makedirs("t/b")
+        for name in ("t/1", "t/bad", "t/2", "t/a/x/bad", "t/a/x/3", "t/a/4", "t/b/5"):
+            vol.write_bytes(name, b"x")
+        places = [vol.stat(name).entry_offset for name in ("t/bad", "t/a/x/bad")]
+    for at in places:
+        image[at + 32 + 20] ^= 1  # FirstCluster: the checksum of the set is wrong now
+    with px.open(image, "r+") as vol:
+        with pytest.raises(px.CorruptImageError):
+            vol.rmtree("t")
+        seen: list[tuple[str, str]] = []
+        vol.rmtree("t", onexc=lambda call, path, error: seen.append((call.__name__, path)))
+        assert seen == [("scandir", "t"), ("scandir", "t/a/x")]
+        left: list[OSError] = []
+        names = [(path, dirs, files) for path, dirs, files in vol.walk("t", onerror=left.append)]
+        assert names == [("t", ["a"], []), ("t/a", ["x"], [])]
+        assert len(left) == 2
+        vol.rmtree("t", ignore_errors=True, onexc=lambda *args: pytest.fail("not asked"))
+
+
 def test_rmtree_never_takes_the_root(vol: px.Volume, twin: Path) -> None:
     for root in ("/", ".", "t/.."):
         with pytest.raises(OSError, match="busy") as error:

@@ -163,3 +163,13 @@ def test_sync_and_policy(cli: Cli) -> None:
     cli("mkdir", "--sync", "never", "card.img:/x", code=2)
     assert "name_filter" in cli.fails("mkdir", "--policy", "speed=1", "card.img:/x")
     assert cli("ls", "card.img").lines == ["a", "d", "one", "two"]
+
+
+def test_rm_takes_names_only(cli: Cli) -> None:
+    """``dir/.`` and ``dir/..`` are most likely mistakes; rm of GNU says so, too."""
+    with px.open("card.img", "r+") as volume:
+        volume.makedirs("/keep/sub")
+    for place in ("card.img:/keep/.", "card.img:/keep/sub/..", "card.img:/keep/./", "card.img:/."):
+        assert "can't" in cli.fails("rm", "-r", place) or "own name" in cli.fails("rm", "-r", place)
+    with px.open("card.img") as volume:
+        assert volume.exists("/keep/sub")

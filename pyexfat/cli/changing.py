@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import errno
+import posixpath
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pyexfat import Volume
 from pyexfat._text import visible
-from pyexfat._tree import walk
+from pyexfat._tree import remove
 from pyexfat.entry import join
 
 from .errors import CommandError, UsageError
@@ -178,6 +178,8 @@ def run_rm(args: argparse.Namespace) -> int:
     def act(session: Session, volume: Volume, where: Place) -> bool:
         if not base_name(where.path):
             raise CommandError(str(where), "the root directory can't be removed")
+        if posixpath.basename(where.path.rstrip("/")) in (".", ".."):
+            raise CommandError(str(where), "is removed by its own name only")
         try:
             stat = volume.stat(where.path)
         except FileNotFoundError:
@@ -189,55 +191,13 @@ def run_rm(args: argparse.Namespace) -> int:
             return True
         if not args.recursive:
             raise CommandError(str(where), "is a directory (-r removes directories)")
-        return _remove_tree(session, volume, where)
+        return remove(
+            volume,
+            where.path,
+            lambda call, path, error: session.failed(replace(where, path=path), error),
+        )
 
     return _each(args, "removed", act)
-
-
-def _remove_tree(session: Session, volume: Volume, top: Place) -> bool:
-    """Removes what can be removed; whether that was all of it."""
-    fail = session.failed_in(top)
-    kept: set[str] = set()  # directories that can't go, since something in them could not
-
-    def failed(path: str, error: OSError) -> None:
-        kept.add(path)
-        fail(path, error)
-
-    files: dict[str, list[str]] = {}  # by directory, until it is left: removed in one call
-    for step in walk(volume, top.path, failed=failed):
-        directory = step.path.rpartition("/")[0]
-        if step.what == "file":
-            files.setdefault(directory, []).append(step.name)
-        elif step.what == "leave":
-            if not _remove_files(volume, step.path, files.pop(step.path, []), fail):
-                kept.add(step.path)
-            if step.path not in kept:
-                try:
-                    volume.rmdir(step.path)
-                except OSError as error:
-                    failed(step.path, error)
-            if step.path in kept:
-                kept.add(directory)
-    return "/" + top.path.strip("/") not in kept
-
-
-def _remove_files(
-    volume: Volume, directory: str, names: list[str], failed: Callable[[str, OSError], None]
-) -> bool:
-    """Removes all the files it can; whether none is left."""
-    complete = True
-    while names:
-        try:
-            volume.remove_many(directory, names)
-            break
-        except OSError as error:
-            done = getattr(error, "done", None)
-            if done is None or error.errno in (errno.EROFS, errno.EIO):
-                raise
-            failed(join(directory, names[done]), error)
-            names = names[done + 1 :]
-            complete = False
-    return complete
 
 
 def run_mv(args: argparse.Namespace) -> int:
