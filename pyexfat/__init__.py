@@ -24,8 +24,7 @@ except ModuleNotFoundError as error:  # the source tree hides what is installed
     ) from error
 from ._counters import Counters
 from ._errors import CorruptImageError, ImageError, UnsupportedFeatureError, Where
-from ._records import Extent, LogEntry, Partition
-from ._records import StatFS as Usage
+from ._records import Extent, LogEntry, Partition, Usage
 from .device import Device, Faults, Recorder
 from .entry import DirEntry
 from .sizes import format_size, parse_size

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, final, overlo
 
 from typing_extensions import Buffer, disjoint_base
 
-from pyexfat._records import Detected, Extent, LogEntry, PartitionTable, StatFS
+from pyexfat._records import Detected, Extent, LogEntry, PartitionTable, Usage
 from pyexfat._types import PathArgument
 
 _Sync: TypeAlias = Literal["lazy", "dirsync", "sync"]
@@ -319,7 +319,7 @@ class Volume:
     def remove_many(self, directory: PathArgument, names: Iterable[str], /) -> int: ...
     def open_file(self, path: PathArgument, flags: int, /) -> Handle: ...
     # ---- the whole ----
-    def statfs(self) -> StatFS: ...
+    def statfs(self) -> Usage: ...
     def sync(self) -> None: ...
     def close(self) -> None: ...  # syncs, marks clean; twice is fine
     def abandon(self) -> None: ...  # ends without writing anything

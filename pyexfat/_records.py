@@ -59,7 +59,7 @@ class Extent(NamedTuple):
     """False beyond ValidDataLength: reads as zeros, whatever is on the device."""
 
 
-class StatFS(NamedTuple):
+class Usage(NamedTuple):
     """Space of a volume; total, used and free are bytes of the cluster heap."""
 
     total: int

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ._codepage import CodePage
-    from ._records import StatFS
+    from ._records import Usage
     from ._zone import TimeZone
     from .path import Path
     from .policy import Policy
@@ -202,7 +202,7 @@ class Volume(_core.Volume):
         """What was done since the volume was opened, or since counters_reset()."""
         return Counters(self.get_counters())
 
-    def usage(self) -> StatFS:
+    def usage(self) -> Usage:
         """Space of the volume: total, used and free in bytes, and more."""
         return self.statfs()
 

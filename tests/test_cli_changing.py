@@ -161,7 +161,7 @@ def test_sync_and_policy(cli: Cli) -> None:
     cli("mkdir", "--sync", "dirsync", "--policy", "before", "card.img:/one")
     cli("mkdir", "--policy", "name_filter=off", "--policy", "memory-budget=1M", "card.img:/two")
     cli("mkdir", "--sync", "never", "card.img:/x", code=2)
-    assert "name_filter" in cli.fails("mkdir", "--policy", "speed=1", "card.img:/x")
+    assert "name_filter" in cli.fails("mkdir", "--policy", "speed=1", "card.img:/x", code=2)
     assert cli("ls", "card.img").lines == ["a", "d", "one", "two"]
 
 

@@ -126,6 +126,32 @@ def test_wrong_usage_is_2(cli: Cli, args: list[str]) -> None:
     assert result.err.endswith(' --help")\n')
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["map", "--rows", "x", "card.img"], "--rows: no number: 'x'"),
+        (["tree", "-L", "many", "card.img"], "-L: no number: 'many'"),
+        (["format", "--seed", "x", "card.img"], "--seed: no number: 'x'"),
+        (["bench", "scale", "--sizes", "x"], "--sizes: no number: 'x'"),
+        (["mkdir", "--policy", "fast", "card.img:/d"], "--policy takes before or NAME=VALUE"),
+        (["mkdir", "--policy", "discard=maybe", "card.img:/d"], "discard is on or off"),
+    ],
+)
+def test_bad_values_are_wrong_usage(cli: Cli, args: list[str], said: str) -> None:
+    px.format("card.img", size="8 MiB").close()
+    result = cli(*args, code=2)
+    assert said in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--from", "--bad-blocks", "--boot-message"])
+@pytest.mark.parametrize("name", ["nothing", "/no/such/thing"])
+def test_a_file_of_the_host_is_named_as_such(cli: Cli, option: str, name: str) -> None:
+    error = cli.fails("format", "card.img", "--size", "2M", "--fs", "fat", option, name)
+    assert error == f"{name}: No such file or directory"
+    assert not Path("card.img").exists()
+
+
 def test_wrong_usage_names_the_option(cli: Cli) -> None:
     result = cli("format", "card.img", "-s", "much", code=2)
     assert result.err.startswith("pyexfat format: --size: ")

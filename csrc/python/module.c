@@ -145,7 +145,7 @@ static int import_classes(struct py_state *st)
         {"Partition", &st->partition},
         {"PartitionTable", &st->partition_table},
         {"Extent", &st->extent},
-        {"StatFS", &st->statfs},
+        {"Usage", &st->statfs},
         {"LogEntry", &st->log_entry},
     };
 

@@ -304,7 +304,7 @@ PyMethodDef py_volume_methods[] = {
     {"open_file", PY_METHOD(py_path_open), FAST,
      PY_DOC("open_file($self, path, flags, /)", "Opens a file by OPEN_ flags: a Handle.")},
     {"statfs", volume_statfs_method, METH_NOARGS,
-     PY_DOC("statfs($self, /)", "Space and sizes: StatFS.")},
+     PY_DOC("statfs($self, /)", "Space and sizes: Usage.")},
     {"sync", volume_sync_method, METH_NOARGS,
      PY_DOC("sync($self, /)", "Makes all changes durable.")},
     {"close", volume_close_method, METH_NOARGS,

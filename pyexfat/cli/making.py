@@ -276,7 +276,7 @@ def run_format(args: argparse.Namespace) -> int:
             record = volume_record(volume, _offset(args, where, volume))
     except (OSError, ValueError) as error:
         wrong = isinstance(error, ValueError) and not isinstance(error, UnicodeError)
-        about = _concerned(error, where, args.populate)
+        about = _concerned(error, where, {args.populate, args.bad_blocks, args.boot_message})
         raise CommandError(about, error, USAGE if wrong else FAILURE) from error
     _tell(args, where, record)
     return 0
@@ -343,18 +343,16 @@ def _refuse_used(args: argparse.Namespace, where: Place) -> None:
         raise CommandError(where.volume_name, f"{what} (--force overwrites it)")
 
 
-def _concerned(error: OSError | ValueError, where: Place, populate: str | None) -> str:
+def _concerned(error: OSError | ValueError, where: Place, given: set[str | None]) -> str:
     """What a failure is about: a file of the host, or the image and the path in it."""
     name = getattr(error, "filename", None)
     if isinstance(name, bytes):
         name = os.fsdecode(name)
     if not isinstance(name, str) or name == where.image:
         return where.volume_name
-    return (
-        name
-        if name == populate or os.path.lexists(name)
-        else str(Place(where.image, where.partition, name))
-    )
+    if name in given or os.path.lexists(name):
+        return name
+    return str(Place(where.image, where.partition, name))
 
 
 def _tell(args: argparse.Namespace, where: Place, record: dict[str, Any]) -> None:

@@ -62,6 +62,7 @@ class _Parser(argparse.ArgumentParser):
         """Ends the program: exit code 2."""
         # "argument -s/--size: …" is about --size
         what = visible(re.sub(r"^argument (?:-\w/)*", "", message))
+        what = re.sub(r": invalid \w+ value: ", ": no number: ", what)  # argparse names functions
         self.exit(USAGE, encodable(f'{self.prog}: {what} (see "{self.prog} --help")\n', sys.stderr))
 
 

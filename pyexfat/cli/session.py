@@ -13,7 +13,7 @@ from typing import Self
 import pyexfat
 from pyexfat import Device, Volume
 
-from .errors import CommandError, report
+from .errors import CommandError, UsageError, report
 from .options import policy
 from .places import Place
 from .render import Output
@@ -37,6 +37,10 @@ class Session:
         self._volumes: dict[Key, Volume] = {}
         self._devices: dict[str, Device] = {}
         self._numbers: dict[str, int | None] = {}
+        try:
+            self._policy = policy(getattr(args, "policy", []))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         self.image_files: set[tuple[object, ...]] = set()
         """Identities of the host files under the volumes, as ends.Status has them."""
 
@@ -91,7 +95,7 @@ class Session:
             partition=place.partition,
             offset=options.offset,
             sync=options.sync,
-            policy=policy(options.policy),
+            policy=self._policy,
             tz=options.tz,
             codepage=options.codepage,
         )
