@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import require_tool
-from model.drivers import FAT12, FAT16, FAT32, FAT_DRIVERS, Driver
+from model.drivers import FAT12, FAT16, FAT32, FAT_DRIVERS, ZONED, Driver
 from model.machine import VolumeMachine
 from model.profiles import machine_settings
 
@@ -44,10 +44,33 @@ class Fat32Machine(FatMachine):
     driver = FAT32
 
 
+class ZonedFat12Machine(FatMachine):
+    """Local time in which an hour comes twice."""
+
+    driver = ZONED[0]
+
+
+class ZonedFat16Machine(FatMachine):
+    """Local time in which a midnight does not come."""
+
+    driver = ZONED[1]
+
+
+class ZonedFat32Machine(FatMachine):
+    """Local time that is put back by half an hour."""
+
+    driver = ZONED[2]
+
+
 TestFat12 = Fat12Machine.TestCase
 TestFat16 = Fat16Machine.TestCase
 TestFat32 = Fat32Machine.TestCase
 TestFat12.settings = TestFat16.settings = TestFat32.settings = machine_settings(30, 40)
+TestZonedFat12 = ZonedFat12Machine.TestCase
+TestZonedFat16 = ZonedFat16Machine.TestCase
+TestZonedFat32 = ZonedFat32Machine.TestCase
+TestZonedFat12.settings = TestZonedFat16.settings = machine_settings(15, 40)
+TestZonedFat32.settings = machine_settings(15, 40)
 
 
 # ---- found by the machines ----

@@ -18,7 +18,6 @@ from model.drivers import SYNC_MODES, Driver, policies
 from model.volume import ARCHIVE, DIRECTORY, HIDDEN, READ_ONLY, SYSTEM, Model, Node
 from pyexfat import _core
 
-START = 1_700_000_000 * 10**9
 READ, WRITE = _core.OPEN_READ, _core.OPEN_WRITE
 CREATE, EXCLUSIVE = _core.OPEN_CREATE, _core.OPEN_EXCLUSIVE
 TRUNCATE, APPEND = _core.OPEN_TRUNCATE, _core.OPEN_APPEND
@@ -55,7 +54,7 @@ class ComparedVolume(RuleBasedStateMachine):
     def __init__(self) -> None:
         """Nothing is formatted yet."""
         super().__init__()
-        self.now = START
+        self.now = self.driver.start
         self.recent: list[Node] = []
         self.opened: list[Open] = []
         self.vol: px.Volume | None = None
@@ -153,9 +152,10 @@ class ComparedVolume(RuleBasedStateMachine):
             if not node.is_dir:
                 assert found.size == len(node.data), path
                 assert found.data == node.data, path
-            assert found.modified == self.rounded(node.modified), path
-            assert found.created == self.rounded_creation(node.created), path
-            assert found.accessed == self.rounded_access(node.accessed), path
+            driver = self.driver
+            assert found.modified == driver.on_disk(node.modified, driver.modified_step), path
+            assert found.created == driver.on_disk(node.created, driver.created_step), path
+            assert found.accessed == driver.on_disk(node.accessed, driver.access_step), path
             assert found.attributes == node.attributes, path
             if self.driver.second_names:
                 assert found.short == node.alias, path
@@ -172,15 +172,15 @@ class ComparedVolume(RuleBasedStateMachine):
 
     def rounded(self, ns: int) -> int:
         """A time of change, as the format can hold it."""
-        return ns - ns % self.driver.modified_step
+        return self.driver.kept(ns, self.driver.modified_step)
 
     def rounded_creation(self, ns: int) -> int:
         """A time of creation, as the format can hold it."""
-        return ns - ns % self.driver.created_step
+        return self.driver.kept(ns, self.driver.created_step)
 
     def rounded_access(self, ns: int) -> int:
         """A time of access, as the format can hold it."""
-        return ns - ns % self.driver.access_step
+        return self.driver.kept(ns, self.driver.access_step)
 
     def check_stat(self, node: Node, found: px.Stat) -> None:
         """stat() of a node."""
@@ -314,7 +314,7 @@ class ComparedVolume(RuleBasedStateMachine):
             return errno.EISDIR
         return errno.EACCES if node.attributes & READ_ONLY else 0
 
-    @rule(ms=st.integers(1, 5000))
-    def time_passes(self, ms: int) -> None:
-        """Not in whole steps of what stamps can hold."""
-        self.now += ms * 1_000_003
+    @rule(ms=st.integers(1, 5000), halves=st.sampled_from([0, 0, 0, 1, 2, 5, 49]))
+    def time_passes(self, ms: int, halves: int) -> None:
+        """Not in whole steps of what stamps can hold; now and then half an hour or more."""
+        self.now += ms * 1_000_003 + halves * 1800 * 10**9

@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from calendar import timegm
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
 from model import rawexfat, rawfat
 
 MIB = 1 << 20
+START = 1_700_000_000 * 10**9
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,31 @@ class Driver:
     has_valid_size: bool = True  # zeros at the end of a file are never written
     options: dict[str, Any] = field(default_factory=dict)  # of open() and format()
     offsets: tuple[int, ...] = (0,)  # minutes east of UTC that open() may be given
+    zone: ZoneInfo | None = None  # whose local time stamps are, which say no offset
+    start: int = START  # when the machines begin
 
     def open_options(self, east: int) -> dict[str, Any]:
         """Arguments of open() for a place that is ``east`` minutes ahead of UTC."""
         return {**self.options, **({"utc_offset": east} if len(self.offsets) > 1 else {})}
 
+    def on_disk(self, ns: int, step: int) -> int:
+        """A stamp in that many ns, as who takes local time for UTC reads it."""
+        if self.zone is not None:
+            local = datetime.fromtimestamp(ns // 10**9, self.zone)
+            ns = timegm(local.timetuple()) * 10**9 + ns % 10**9
+        return ns - ns % step
+
+    def kept(self, ns: int, step: int) -> int:
+        """What such a stamp comes back as: the first of the times that have it on the wall."""
+        stored = self.on_disk(ns, step)
+        if self.zone is None:
+            return stored
+        wall = _EPOCH + timedelta(seconds=stored // 10**9)
+        return int(wall.replace(tzinfo=self.zone).timestamp()) * 10**9 + stored % 10**9
+
     def __str__(self) -> str:
         """For names of tests."""
-        return self.name
+        return self.name if self.zone is None else f"{self.name}-{self.zone.key}"
 
 
 def units(name: str) -> int:
@@ -279,6 +301,21 @@ def fat_driver(bits: int) -> Driver:
 FAT12, FAT16, FAT32 = fat_driver(12), fat_driver(16), fat_driver(32)
 FAT_DRIVERS = [FAT12, FAT16, FAT32]
 DRIVERS = [EXFAT, *FAT_DRIVERS]
+
+
+def in_zone(driver: Driver, name: str, *change: int) -> Driver:
+    """The driver with stamps in another zone, from half an hour before a change of its clocks."""
+    start = timegm((*change, 0, 0)) * 10**9 - 1800 * 10**9
+    zone, options = ZoneInfo(name), {**driver.options, "tz": name}
+    return replace(driver, zone=zone, start=start, options=options)
+
+
+# An hour that comes twice, a midnight that does not come, and a change by half an hour.
+ZONED = [
+    in_zone(FAT12, "Europe/Berlin", 2024, 10, 27, 1),
+    in_zone(FAT16, "America/Sao_Paulo", 2018, 11, 4, 3),
+    in_zone(FAT32, "Australia/Lord_Howe", 2024, 4, 6, 15),
+]
 
 
 # ---- what all have in common ----

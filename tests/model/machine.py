@@ -20,7 +20,6 @@ from model.compared import (
     READ,
     SETTABLE,
     SPELL,
-    START,
     TRUNCATE,
     WRITE,
     ComparedVolume,
@@ -376,8 +375,9 @@ class VolumeMachine(ComparedVolume):
             assert self.attempt(lambda: vol.touch(path), 0, 0)
             node.modified = node.accessed = self.now
         elif by == 1:
-            times = (START - when * 10**8, START + when * 10**8 + 123456789)
-            made = START - when * 7
+            start = self.driver.start
+            times = (start - when * 10**8, start + when * 10**8 + 123456789)
+            made = start - when * 7
             assert self.attempt(lambda: vol.utime(path, ns=times, created_ns=made), 0, 0)
             node.accessed, node.modified, node.created = *times, made
         else:

@@ -122,6 +122,8 @@ class Model:
     def rename(self, node: Node, directory: Node, name: str, now: int) -> None:
         """Gives it the name, in place of what has it."""
         there = self.child(directory, name)
+        if there is node and name == node.name:
+            return  # nothing to do, says rename(2)
         if there is not None and there is not node:
             self.drop(there, now)
         assert node.parent is not None
