@@ -158,6 +158,28 @@ def test_a_full_volume_is_searched_by_words_and_the_fat_is_read_once() -> None:
         assert max(scanned[1:]) <= 2 * 2 * (32768 // 64) + 16
 
 
+@pytest.mark.parametrize("fats", [2, 3])
+@pytest.mark.parametrize("reserved", [33, 34, 37])
+def test_mirrors_are_alike_wherever_they_lie_in_blocks(fats: int, reserved: int) -> None:
+    device = Device.memory(6 * MIB)
+    options = {"cluster_size": 512, "tz": "utc", "fats": fats, "alignment": 512}
+    px.format(device, "fat32", fat={"reserved_sectors": reserved}, **options).close()
+    with opened(device, FAT32) as volume:
+        for name, count in (("/a", 3000), ("/b", 700), ("/c", 4100)):
+            volume.touch(name)
+            volume.fallocate(name, 0, count * 512)
+        volume.unlink("/b")
+        volume.sync()
+        volume.write_bytes("/d", b"d" * 512 * 600)
+    raw = FAT32.read(device.pread(device.size, 0))
+    assert raw.violations == []
+    length = raw.fat_at[1] - raw.fat_at[0]
+    copies = {device.pread(length, at) for at in raw.fat_at}
+    assert len(raw.fat_at) == fats
+    assert len(copies) == 1
+    assert len(raw.tree["/c"].clusters) == 4100
+
+
 def test_a_chain_of_exfat_in_pieces_grows_in_one_pass_too() -> None:
     with (
         formatted(Device.memory(4 * MIB), EXFAT) as device,

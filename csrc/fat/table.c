@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { BLOCK_MOST = 4096 }; /* bytes of a block of the cache, but where sectors are larger */
+
 static uint64_t copy_offset(const struct fat *f, uint32_t copy)
 {
     return f->table + copy * f->table_bytes;
@@ -202,8 +204,30 @@ static int write_block(struct fat *f, uint64_t base, const struct run *r, uint32
     return rc;
 }
 
-/* An entry keeps some bits of what was there, so that blocks are read even when all their entries
- * change: those of a long run many at a time. */
+/* A whole block of a mirror is what the active FAT has there, so that it need not be read: *done is
+ * 0 where the run does not fill one. */
+static int mirror_block(struct fat *f, uint64_t base, const struct run *r, uint32_t i,
+                        enum cache_tier tier, uint32_t *done)
+{
+    struct cache *c = f->heap.volume->cache;
+    uint8_t bytes[BLOCK_MOST];
+    size_t size = cache_block_size(c);
+    uint64_t at = entry_byte(f, r->first + i);
+    uint32_t entries = (uint32_t)(size / entry_width(f));
+    *done = 0;
+    if (size > sizeof bytes || ((base + at) & (size - 1)) != 0 || r->count - i < entries) {
+        return 0;
+    }
+    int rc = cache_read(c, copy_offset(f, f->g.active_fat) + at, bytes, size);
+    if (rc == 0) {
+        rc = cache_write(c, base + at, bytes, size, tier, DEVICE_FAT);
+    }
+    *done = entries;
+    return rc;
+}
+
+/* An entry keeps some bits of what was there, so that blocks of the active FAT are read even when
+ * all their entries change: those of a long run many at a time. */
 static void read_ahead(const struct fat *f, uint64_t base, const struct run *r, uint32_t i,
                        uint64_t *ahead)
 {
@@ -222,10 +246,18 @@ static int write_copy(struct fat *f, uint32_t copy, const struct run *r, enum ca
 {
     uint64_t base = copy_offset(f, copy), ahead = 0;
     for (uint32_t i = 0; i < r->count;) {
-        uint32_t done = 1;
-        read_ahead(f, base, r, i, &ahead);
-        int rc = f->g.bits == 12 ? write_single(f, base, r->first + i, run_value(r, i), tier)
-                                 : write_block(f, base, r, i, tier, &done);
+        uint32_t done = 0;
+        int rc = 0;
+        read_ahead(f, copy_offset(f, f->g.active_fat), r, i, &ahead);
+        if (f->g.bits == 12) {
+            rc = write_single(f, base, r->first + i, run_value(r, i), tier);
+            done = 1;
+        } else if (copy != f->g.active_fat) {
+            rc = mirror_block(f, base, r, i, tier, &done);
+        }
+        if (rc == 0 && done == 0) {
+            rc = write_block(f, base, r, i, tier, &done);
+        }
         if (rc < 0) {
             return rc;
         }
