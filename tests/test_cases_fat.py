@@ -149,7 +149,7 @@ def test_heads_and_tracks_of_0(image: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 0x0FFFFF00, 0xFFFFFFFF])
-def test_any_fat_0(image: Path, value: int) -> None:
+def test_dosfstools_22_any_fat_0(image: Path, value: int) -> None:
     set_fat(image, 0, value)
     with px.open(image, "r+") as volume:
         assert volume.read_bytes("/first") == b"1" * 5000
@@ -261,7 +261,9 @@ def test_end_marks_of_every_value(image: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [12, 16])
-def test_first_cluster_high_means_nothing_elsewhere(tmp_path: Path, bits: int) -> None:
+def test_sleuthkit_2633_first_cluster_high_means_nothing_elsewhere(
+    tmp_path: Path, bits: int
+) -> None:
     """OS/2 has a handle of extended attributes there [sleuthkit#2633]."""
     image = small(bits, tmp_path / "image")
     with px.open(image, "r+", tz="utc") as volume:
@@ -277,7 +279,7 @@ def test_first_cluster_high_means_nothing_elsewhere(tmp_path: Path, bits: int) -
     assert image.read_bytes()[at : at + 2] == b"\x34\x12"
 
 
-def test_names_with_spaces_inside(tmp_path: Path) -> None:
+def test_sleuthkit_2632_names_with_spaces_inside(tmp_path: Path) -> None:
     """ "EA DATA. SF" of OS/2 [sleuthkit#2632]: one short entry, no long one."""
     image = small(16, tmp_path / "image")
     root = raw(image).root_at
@@ -290,7 +292,7 @@ def test_names_with_spaces_inside(tmp_path: Path) -> None:
     assert read_image(image.read_bytes()).children["/"] == ["EA DATA. SF", "x"]
 
 
-def test_a_fat32_of_few_clusters(tmp_path: Path) -> None:
+def test_abbrev_fatfs_10_a_fat32_of_few_clusters(tmp_path: Path) -> None:
     """32 MiB by mkfs.vfat -F 32: its type is that of its layout [abbrev/fatfs#10]."""
     image = made(tmp_path / "image", Geometry(32, 32 * MIB, per_cluster=2))
     with px.open(image, "r+", tz="utc") as volume:
@@ -457,7 +459,7 @@ def test_a_size_without_clusters(image: Path) -> None:
     assert after.free >= found.free
 
 
-def test_a_directory_on_a_free_cluster(image: Path) -> None:
+def test_dosfstools_175_a_directory_on_a_free_cluster(image: Path) -> None:
     """dosfstools makes it an empty one without dots; we say so and change nothing [#175]."""
     entry = read_image(image.read_bytes()).tree["/dir"]
     set_fat(image, entry.clusters[0], 0)
@@ -498,7 +500,7 @@ def test_a_directory_that_contains_itself(image: Path, what: str) -> None:
         assert failed
 
 
-def test_what_is_behind_the_end_of_a_directory(image: Path) -> None:
+def test_dosfstools_174_what_is_behind_the_end_of_a_directory(image: Path) -> None:
     """0x00 ends it, as for Windows, whatever follows [dosfstools#174]; nothing is put on it."""
     with px.open(image, "r+", tz="utc") as volume:
         for name in "ABCDE":
@@ -521,7 +523,7 @@ def test_what_is_behind_the_end_of_a_directory(image: Path) -> None:
     assert content[at : at + 96] == before[at : at + 96]
 
 
-def test_what_is_behind_the_end_stays_there(image: Path) -> None:
+def test_dosfstools_174_what_is_behind_the_end_stays_there(image: Path) -> None:
     """Deleted entries follow the end, and live ones these: the end moves on with each new name."""
     with px.open(image, "r+", tz="utc") as volume:
         names = [f"F{i}" for i in range(30)]
@@ -561,7 +563,7 @@ def test_dot_entries_that_are_wrong(image: Path) -> None:
         assert volume.listdir("/dir/below/..") == volume.listdir("/dir")
 
 
-def test_a_truncated_image(image: Path) -> None:
+def test_dosfstools_99_a_truncated_image(image: Path) -> None:
     """Shorter than its boot sector says: refused, not read as zeros [dosfstools#99]."""
     size = image.stat().st_size
     os.truncate(image, size - 512)
@@ -605,7 +607,7 @@ def test_a_root_directory_outside(tmp_path: Path, root: int) -> None:
 # ---- what others did wrong ----
 
 
-def test_a_root_directory_that_grows_into_what_was_there(image: Path) -> None:
+def test_embedded_fatfs_69_a_root_directory_that_grows_into_what_was_there(image: Path) -> None:
     """300 long names in the root and below, on a disk full of 'A' [embedded-fatfs#69]."""
     bits = read_image(image.read_bytes()).bits
     places = ["/", "/sub"] if bits == 32 else ["/sub"]  # other roots do not grow
@@ -633,7 +635,7 @@ def test_a_root_directory_that_grows_into_what_was_there(image: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/test/new", "/test/a/b/c", "/TEST/x", "/test/new/"])
-def test_a_directory_is_not_moved_into_itself(image: Path, target: str) -> None:
+def test_agon_mos_191_a_directory_is_not_moved_into_itself(image: Path, target: str) -> None:
     """FatFs loses it [micropython#4177, agon-mos#191]."""
     with px.open(image, "r+", tz="utc") as volume:
         volume.makedirs("/test/a/b")
@@ -665,7 +667,7 @@ def test_a_directory_is_moved_to_a_name_that_looks_alike(image: Path) -> None:
     raw(image)
 
 
-def test_the_last_of_several_files(image: Path) -> None:
+def test_rust_fatfs_42_the_last_of_several_files(image: Path) -> None:
     """It read as zeros in one driver [rust-fatfs#42]."""
     with px.open(image, "r+", tz="utc") as volume:
         for i in range(40):
@@ -677,7 +679,7 @@ def test_the_last_of_several_files(image: Path) -> None:
             assert found.tree[f"/dir/T{i}.TXT"].data == b"%d" % i * 700
 
 
-def test_appending_costs_the_same_all_the_way(tmp_path: Path) -> None:
+def test_go_diskfs_130_appending_costs_the_same_all_the_way(tmp_path: Path) -> None:
     """Each write of others rewrote the FAT, or walked the chain [go-diskfs#130, PR #261]."""
     image = small(16, tmp_path / "image", 60_000)
     with px.open(image, "r+", tz="utc") as volume:
@@ -714,7 +716,7 @@ def test_writing_in_the_hole_of_an_old_directory(image: Path) -> None:
 @pytest.mark.parametrize(
     "label", [b"B\xda\x8e\x9a\x8e\x9a\x8e\x9a\x8e\x9aB", b"\x05\xe5\xe5        ", b"\xff" * 11]
 )
-def test_labels_with_bytes_beyond_ascii(image: Path, label: bytes) -> None:
+def test_dosfstools_191_69_labels_with_bytes_beyond_ascii(image: Path, label: bytes) -> None:
     """Taken for control characters elsewhere [dosfstools#191, #69]."""
     with px.open(image, "r+", codepage=850) as volume:
         volume.label = "PLACE"

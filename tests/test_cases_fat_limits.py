@@ -92,7 +92,7 @@ def test_too_many_clusters_for_fat16(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("bits", "missing"), [(12, 4), (16, 4), (32, 4), (12, 500), (16, 3000)])
-def test_a_fat_that_is_too_small(tmp_path: Path, bits: int, missing: int) -> None:
+def test_dosfstools_8_a_fat_that_is_too_small(tmp_path: Path, bits: int, missing: int) -> None:
     """A card from the factory: 1973762 clusters, room for 1973758. What has no entry is unused."""
     sectors = {12: 2, 16: 20, 32: 512}[bits]
     entries = sectors * 512 * 8 // bits - 2
@@ -158,7 +158,7 @@ def test_full_to_the_last_cluster_and_free_again(
 @pytest.mark.parametrize("bits", [12, 16, 32])
 @pytest.mark.parametrize("more", [0, 1, 100])
 @pytest.mark.parametrize("policy", [{}, {"preallocate": False}])
-def test_a_long_write_on_a_nearly_full_volume(
+def test_edk2_7490_a_long_write_on_a_nearly_full_volume(
     tmp_path: Path, bits: int, more: int, policy: dict[str, object]
 ) -> None:
     image = small(bits, tmp_path / "image")
@@ -255,7 +255,7 @@ def test_a_directory_of_65536_entries(tmp_path: Path, where: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [12, 16, 32])
-def test_dot_dot_to_the_root_is_0(tmp_path: Path, bits: int) -> None:
+def test_embedded_fatfs_12_dot_dot_to_the_root_is_0(tmp_path: Path, bits: int) -> None:
     image = small(bits, tmp_path / "image")
     with px.open(image, "r+", tz="utc") as volume:
         volume.makedirs("/a/b/c")
@@ -278,7 +278,7 @@ def test_dot_dot_to_the_root_is_0(tmp_path: Path, bits: int) -> None:
     assert fsck(image) == 5
 
 
-def test_the_order_of_entries_stays(tmp_path: Path) -> None:
+def test_pyfatfs_24_the_order_of_entries_stays(tmp_path: Path) -> None:
     """IO.SYS and MSDOS.SYS stay the first two, whatever is done beside them."""
     image = small(12, tmp_path / "image")
     order = ["IO.SYS", "MSDOS.SYS", "COMMAND.COM", "B.TXT", "A.TXT"]
@@ -312,7 +312,9 @@ def test_the_order_of_entries_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("per_cluster", [1 << i for i in range(8)])
 @pytest.mark.parametrize("bits", [12, 16])
-def test_lengths_around_clusters(tmp_path: Path, bits: int, per_cluster: int) -> None:
+def test_dosbox_x_1224_nuttx_29_lengths_around_clusters(
+    tmp_path: Path, bits: int, per_cluster: int
+) -> None:
     """k clusters for k clusters of bytes, and not one more [dosbox-x#1224, NuttX#29]."""
     image = small(bits, tmp_path / "image", 200 if bits == 12 else 4100, per_cluster)
     size = per_cluster * 512
@@ -454,7 +456,7 @@ def test_room_that_is_kept_by_a_file_without_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [12, 16, 32])
-def test_overwriting_leaks_nothing(tmp_path: Path, bits: int) -> None:
+def test_hadris_90_overwriting_leaks_nothing(tmp_path: Path, bits: int) -> None:
     """500 times, with sizes around clusters [hadris#90]."""
     image = small(bits, tmp_path / "image")
     size = 512

@@ -264,7 +264,7 @@ def test_what_is_refused(options: dict[str, Any], named: str) -> None:
 
 
 @pytest.mark.parametrize("fs", KINDS)
-def test_labels_stand_in_both_places(fs: str, tmp_path: Path) -> None:
+def test_pyfatfs_18_labels_stand_in_both_places(fs: str, tmp_path: Path) -> None:
     volume = new(fs, label="FIRST")
     device = volume.device
     place = label_place(fs)
@@ -389,7 +389,7 @@ def test_opening_by_name() -> None:
         px.open(device, fs="exfat")
 
 
-def test_the_backup_opens_what_has_lost_its_first_sectors() -> None:
+def test_dosfstools_86_the_backup_opens_what_has_lost_its_first_sectors() -> None:
     volume = new("fat32", label="SAVED")
     device = volume.device
     volume.write_bytes("/file", b"content")
@@ -403,7 +403,7 @@ def test_the_backup_opens_what_has_lost_its_first_sectors() -> None:
         assert volume.read_bytes("/file") == b"content"
 
 
-def test_a_shortened_image_is_damaged(tmp_path: Path) -> None:
+def test_dosfstools_99_a_shortened_image_is_damaged(tmp_path: Path) -> None:
     image = tmp_path / "short.img"
     px.format(image, "fat16", size=20 * MIB).close()
     with image.open("r+b") as file:

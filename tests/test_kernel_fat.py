@@ -92,6 +92,42 @@ def test_the_kernel_reads_what_we_write(tmp_path: Path) -> None:
     assert answers.files["fat_log"] == ""
 
 
+LIMITS = [
+    *((12, 4084), (16, 4085), (16, 4086), (16, 65524), (32, 65524), (32, 65525)),
+]
+
+
+@pytest.mark.guest
+def test_the_kernel_agrees_at_each_limit(tmp_path: Path) -> None:
+    """Full volumes of as many clusters as a type may have, or one more, and their last cluster."""
+    images, last, script = [], {}, VFAT
+    for sector in (512, 4096):
+        for bits, clusters in LIMITS:
+            name = f"fat{bits}-{clusters}-{sector}"
+            images.append(image := fat.exact(tmp_path / name, bits, clusters, sector=sector))
+            last[name] = bytes([len(images)]) * sector
+            with px.open(image, "r+", tz="utc") as volume:
+                volume.touch("/rest")
+                volume.fallocate("/rest", 0, (volume.usage().free_clusters - 1) * sector)
+                volume.write_bytes("/last", last[name])
+                assert volume.usage().free_clusters == 0
+            assert raw(image).tree["/last"].clusters == [clusters + 1]
+            script += f"""
+mount -t vfat -o ro,$common /dev/vd{letter(len(images) - 1)} /mnt
+stat -f -c '%b %f %S' /mnt >/out/{name}.space
+stat -c %s /mnt/rest >/out/{name}.size
+cat /mnt/last >/out/{name}.last
+umount /mnt
+"""
+    answers = ask(script + END, images, tmp_path)
+    for image, name in zip(images, last, strict=True):
+        with px.open(image) as volume:
+            assert_space(answers.space(name), volume)
+            assert int(answers.files[f"{name}.size"]) == volume.stat("/rest").st_size
+        assert answers.files[f"{name}.last"].encode() == last[name]
+    assert answers.files["fat_log"] == ""
+
+
 # ---- what the kernel writes ----
 
 THEIRS = {

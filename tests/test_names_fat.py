@@ -155,7 +155,7 @@ def test_change_of_case_alone(image: Path) -> None:
         ("straße.txt", "STRAßE.TXT"),
     ],
 )
-def test_case_only(image: Path, one: str, other: str) -> None:
+def test_go_diskfs_238_case_only(image: Path, one: str, other: str) -> None:
     write(image, [one])
     with px.open(image, "r+", tz="utc") as volume:
         with pytest.raises(FileExistsError):
@@ -283,7 +283,7 @@ def test_256_units_are_too_many(image: Path) -> None:
         assert len(volume.listdir()) == 1
 
 
-def test_surrogates(image: Path) -> None:
+def test_embedded_sdmmc_12_surrogates(image: Path) -> None:
     """Pairs at every place of an entry, and halves, as Windows writes them."""
     names = ["x" * i + "😀.txt" for i in range(16)]
     names += ["\ud83d half", "other \ude00", "\ude00\ud83d"]
@@ -370,7 +370,7 @@ def broken_sets() -> dict[str, list[bytes]]:
     }
 
 
-def test_a_name_behind_long_entries_of_nobody(image: Path) -> None:
+def test_sleuthkit_2617_a_name_behind_long_entries_of_nobody(image: Path) -> None:
     """Whatever comes to lie there is not taken for their file, even if the checksum fits."""
     orphans = long_entries(NAME, b"OTHER   TXT")
     content = directory_with(image, [*orphans, b"\xe5" + short_entry(b"GONE       ")[1:]])
@@ -392,7 +392,7 @@ def test_a_name_behind_long_entries_of_nobody(image: Path) -> None:
 
 
 @pytest.mark.parametrize("what", broken_sets())
-def test_long_entries_of_nobody(image: Path, what: str) -> None:
+def test_sleuthkit_2617_long_entries_of_nobody(image: Path, what: str) -> None:
     """The file has its short name; the long entries are nobody's, and stay where they are."""
     content = directory_with(image, [*broken_sets()[what], short_entry(b"LAST       ")])
     before = bytes(content)

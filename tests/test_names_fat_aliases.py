@@ -38,7 +38,9 @@ LISTS = [
 
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: names[0])
 @pytest.mark.parametrize("directories", [False, True])
-def test_aliases_in_every_order(tmp_path: Path, names: list[str], directories: bool) -> None:
+def test_pyfatfs_45_go_diskfs_71_aliases_in_every_order(
+    tmp_path: Path, names: list[str], directories: bool
+) -> None:
     """No alias is another's, nor a name that another answers to."""
     for number, order in enumerate(itertools.permutations(names)):
         image = small(12, tmp_path / f"image {number}")
@@ -173,7 +175,7 @@ def visits(tmp_path: Path, count: int, policy: dict[str, Any]) -> list[int]:
     return [b - a for a, b in itertools.pairwise(seen)]
 
 
-def test_10000_names_with_one_beginning(tmp_path: Path) -> None:
+def test_go_diskfs_71_10000_names_with_one_beginning(tmp_path: Path) -> None:
     """Linear with the index: each create looks at a handful of entries, the last as the first."""
     by_tenth = visits(tmp_path, 10_000, {})
     assert max(by_tenth) <= 4 * 1000
