@@ -320,3 +320,20 @@ def test_a_map_of_a_huge_volume(cli: Cli) -> None:
     assert picture["totals"]["file"] == 1 << 28
     assert len(picture["cells"]) <= 1024
     assert os.stat("huge.img").st_blocks * 512 < 256 * MIB
+
+
+def test_a_tree_deeper_than_a_path_can_be_long(cli: Cli) -> None:
+    """The rest is shown, and one line says where it ends, in short."""
+    half = ("/" + "x" * 30) * 600
+    with px.format("deep.img", size="64 MiB", cluster_size=512) as volume:
+        for name in ("/one", "/two"):
+            volume.makedirs(name + half)
+        volume.rename("/two", "/one" + half + "/two")
+        volume.touch("/z")
+    for command in (["ls", "-R"], ["tree"]):
+        result = cli(*command, "deep.img", code=1)
+        (line,) = result.err.splitlines()
+        assert line.startswith("pyexfat: deep.img")
+        assert line.endswith(": File name too long")
+        assert len(line) < 1200
+        assert "z" in result.out

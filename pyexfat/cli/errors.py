@@ -18,6 +18,8 @@ USAGE = 2
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 OUTPUT_CLOSED = 141  # 128 + SIGPIPE
 
+_SHOWN = 1000  # characters of a path
+
 _HINTS = {
     errno.EBUSY: "another program or mount is using it",
     errno.EROFS: "opened for reading only",
@@ -65,6 +67,8 @@ def describe(error: BaseException, where: str = "") -> str:
 
 
 def _join(where: str, what: str) -> str:
+    if len(where) > _SHOWN:  # damage can nest directories as deep as a path can be long
+        where = f"{where[: _SHOWN // 2]} ... {where[-_SHOWN // 2 :]}"
     return visible(f"{where}: {what}" if where else what)
 
 
