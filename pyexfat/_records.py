@@ -69,7 +69,6 @@ class Usage(NamedTuple):
     sector_size: int
     clusters: int
     free_clusters: int
-    bad_clusters: int
     name_max: int
     """Longest name, in UTF-16 units."""
 

@@ -242,6 +242,7 @@ def test_bad_clusters_are_never_used(image: Path) -> None:
     with px.open(image, "r+", tz="utc") as volume:
         free = volume.usage().free_clusters
         assert free == found.free - len(bad)
+        assert volume.count_bad_clusters() == len(bad)
         volume.write_bytes("/all", b"x" * (free * 512))
         volume.unlink("/first")
         assert volume.read_bytes("/all") == b"x" * (free * 512)

@@ -81,6 +81,30 @@ def test_every_cluster_of_fat32(tmp_path: Path, clusters: int, sector: int) -> N
         assert fsck(image) == 1
 
 
+@pytest.mark.parametrize("sector", [8192, 16384, 32768])
+@pytest.mark.parametrize(("bits", "clusters"), [(12, 500), (16, 5000), (32, 65_600)])
+def test_sectors_larger_than_any_disk_has(
+    tmp_path: Path, bits: int, clusters: int, sector: int
+) -> None:
+    """As Atari's large volumes have: they are read and changed, if not made."""
+    image = exact(tmp_path / "image", bits, clusters, sector=sector)
+    with px.open(image, "r+", tz="utc") as volume:
+        assert (volume.sector_size, volume.cluster_size) == (sector, sector)
+        volume.makedirs("/a/b")
+        volume.write_bytes("/a/b/a long name", b"x" * 100_001)
+        volume.create_many("/a", [f"f{i}" for i in range(600)])
+        volume.label = "LARGE"
+    # The independent reader takes the whole image, most of which is a hole.
+    if image.stat().st_size <= 600 * MIB:
+        found = raw(image)
+        assert (found.bits, found.sector_size, found.label) == (bits, sector, "LARGE")
+        assert len(found.children["/a"]) == 601
+        assert found.tree["/a/b/a long name"].data == b"x" * 100_001
+    with px.open(image) as volume:
+        assert volume.read_bytes("/a/b/a long name") == b"x" * 100_001
+        assert len(volume.listdir("/a")) == 601
+
+
 def test_too_many_clusters_for_fat16(tmp_path: Path) -> None:
     """65525 in a layout of FAT16: refused, as it is one type by layout, another by count."""
     image = exact(tmp_path / "image", 16, 65525)
@@ -471,3 +495,40 @@ def test_hadris_90_overwriting_leaks_nothing(tmp_path: Path, bits: int) -> None:
     found = raw(image)
     assert used(found) == -(-last // size) + (1 if bits == 32 else 0)
     assert fsck(image) == 1
+
+
+@pytest.mark.parametrize("bits", [12, 16, 32])
+def test_what_is_free_is_discarded(tmp_path: Path, bits: int) -> None:
+    """By trim() all of it; by the policy what is freed, once its entry is gone for good."""
+    image = small(bits, tmp_path / "image")
+    with px.Device.memory(image.stat().st_size) as device:
+        device.pwrite(image.read_bytes(), 0)
+        with (
+            device.record() as log,
+            px.open(log, "r+", policy={"discard": True}, tz="utc") as volume,
+        ):
+            volume.write_bytes("/kept", b"k" * 5000)
+            volume.write_bytes("/gone", b"g" * 20_000)
+            volume.sync()
+            (gone,) = volume.extents("/gone")
+            first = len(log)
+            volume.unlink("/gone")
+            volume.sync()
+            later = [log.entry(i) for i in range(first, len(log))]
+            (discard,) = [e for e in later if e.kind == "discard"]
+            size = -(-20_000 // 512) * 512
+            assert (discard.offset, discard.length) == (gone.device_offset, size)
+            before = [e.kind for e in later[: later.index(discard)]]
+            assert "flush" in before[before.index("write") :]
+            first = len(log)
+            free = volume.usage().free
+            assert volume.trim() == free
+            later = [log.entry(i) for i in range(first, len(log))]
+            discards = [e for e in later if e.kind == "discard"]
+            assert sum(e.length for e in discards) == free
+        found = read_image(device.pread(device.size, 0))
+        assert found.kinds() == set()
+        assert found.tree["/kept"].data == b"k" * 5000
+        starts = {(e.offset - found.heap) // 512 + 2: e.length // 512 for e in discards}
+        for cluster, count in starts.items():
+            assert not any(found.fat[cluster : cluster + count])

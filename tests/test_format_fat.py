@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from api_support import CLOCK, env
 from cli_tools import Cli
 from conftest import require_tool
+from peers.fat import fsck, raw
 
 import pyexfat as px
 from pyexfat import _core
@@ -418,6 +420,45 @@ def test_dosfstools_99_a_shortened_image_is_damaged(tmp_path: Path) -> None:
     assert error.value.where.offset == 19
 
 
+# ---- with a directory in it ----
+
+
+@pytest.mark.parametrize("fs", ["fat12", "fat16", "fat32"])
+def test_populated_volumes_are_repeatable(fs: str, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "sub" / "a deeper directory").mkdir(parents=True)
+    (tree / "README.TXT").write_bytes(b"r" * 3000)
+    (tree / "sub" / "Übung with a long name").write_bytes(b"u" * 70_000)
+    (tree / "sub" / "a deeper directory" / "empty").write_bytes(b"")
+    for i, path in enumerate(sorted(tree.rglob("*"), reverse=True)):
+        os.utime(path, ns=((1_600_000_000 + 60 * i) * 10**9,) * 2)
+    images = []
+    for name in ("one", "two"):
+        image = tmp_path / name
+        same = px.Env(seed=7, clock=1_700_000_000 * 10**9)
+        options: dict[str, Any] = {"label": "TREE", "env": same, "tz": "utc", "size": SIZES[fs]}
+        px.format(image, fs, populate=tree, **options).close()
+        images.append(image)
+    assert images[0].read_bytes() == images[1].read_bytes()
+    assert content_of(images[0]) == {
+        path.relative_to(tree).as_posix(): (
+            b"" if path.is_dir() else path.read_bytes(),
+            path.stat().st_mtime_ns,
+        )
+        for path in tree.rglob("*")
+    }
+    assert fsck(images[0]) == 5 + 1  # and the label
+
+
+def content_of(image: Path) -> dict[str, tuple[bytes, int]]:
+    found = raw(image)
+    return {
+        path.strip("/"): (entry.data, entry.modified)
+        for path, entry in found.tree.items()
+        if path != "/"
+    }
+
+
 # ---- the command line ----
 
 
@@ -433,7 +474,11 @@ def test_cli(
     (tmp_path / "bad").write_text("9000\n9001\n")
     options = "--reserved 40 --geometry 4/17 --hidden 7 --backup-boot 9 --media 0xFA --drive 0x81"
     options += " --mbr-stub --oem-name CLI --boot-message message --bad-blocks bad --fats 3"
-    cli("format", "card.img", "--force", "--fs", "fat32", *options.split())
+    made = cli("format", "card.img", "--force", "--fs", "fat32", *options.split(), "--json").json
+    assert made["bad_clusters"] == 4  # of 512 bytes, in two blocks of a KiB
+    (seen,) = cli("info", "card.img", "--json").json
+    assert seen["volumes"][0]["bad_clusters"] == 4
+    assert "bad clusters" in cli("info", "card.img").out
     boot = (tmp_path / "card.img").read_bytes()[:512]
     assert (boot[3:11], u16(boot, 14), boot[16], boot[21]) == (b"CLI     ", 40, 3, 0xFA)
     assert (u16(boot, 24), u16(boot, 26), u32(boot, 28), u16(boot, 50)) == (17, 4, 7, 9)

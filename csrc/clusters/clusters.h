@@ -172,6 +172,7 @@ int clusters_commit(struct clusters *h); /* commits everything, then frees what 
 int clusters_trim(struct clusters *h, uint64_t min_length, uint64_t *trimmed);
 int clusters_sync(struct volume *v, bool clean, int (*mark_clean)(struct clusters *h));
 int clusters_statfs(struct volume *v, struct volume_statfs *out);
+int clusters_count_bad(struct volume *v, uint32_t *bad);
 int clusters_trim_volume(struct volume *v, uint64_t min_length, uint64_t *trimmed);
 size_t clusters_shrink(struct volume *v, size_t bytes);
 void clusters_policy_changed(struct volume *v);

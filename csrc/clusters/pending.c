@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { FAT_AHEAD = 128 << 10 }; /* bytes of a FAT that are read at a time */
+
 int clusters_free_now(struct clusters *h, uint32_t first, uint32_t count)
 {
     cache_forget(h->volume->cache, clusters_offset(h, first), (uint64_t)count << h->shift);
@@ -157,8 +159,28 @@ int clusters_statfs(struct volume *v, struct volume_statfs *out)
     out->used = out->total - out->free;
     out->cluster_size = h->size;
     out->sector_size = v->sector_size;
-    out->bad_clusters = 0;
     out->name_max = 255;
+    return 0;
+}
+
+int clusters_count_bad(struct volume *v, uint32_t *bad)
+{
+    struct clusters *h = clusters_of(v);
+    uint64_t ahead = 0;
+    *bad = 0;
+    for (uint32_t i = 0; i < h->count; i++) {
+        uint64_t at = h->ops->fat_offset(h, i + CLUSTERS_FIRST);
+        uint32_t next;
+        if (at >= ahead) {
+            cache_read_ahead(v->cache, at, FAT_AHEAD);
+            ahead = at + FAT_AHEAD;
+        }
+        int rc = h->ops->next(h, i + CLUSTERS_FIRST, &next);
+        if (rc < 0) {
+            return rc;
+        }
+        *bad += next == CLUSTERS_BAD;
+    }
     return 0;
 }
 

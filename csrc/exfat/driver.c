@@ -40,6 +40,7 @@ const struct volume_driver exfat_driver = {
     .mark_failure = exfat_mark_failure,
     .sync = exfat_sync,
     .statfs = clusters_statfs,
+    .count_bad = clusters_count_bad,
     .get_label = exfat_get_label,
     .set_label = exfat_set_label,
     .set_serial = exfat_set_serial,

@@ -45,6 +45,7 @@ const struct volume_driver fat_driver = {
     .mark_failure = fat_mark_failure,
     .sync = fat_sync,
     .statfs = clusters_statfs,
+    .count_bad = clusters_count_bad,
     .get_label = fat_get_label,
     .set_label = fat_set_label,
     .set_serial = fat_set_serial,

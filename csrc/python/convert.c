@@ -74,11 +74,11 @@ PyObject *py_dirents(struct py_state *st, const struct volume_list *l, uint32_t 
 
 PyObject *py_statfs(struct py_state *st, const struct volume_statfs *s)
 {
-    return PyObject_CallFunction(
-        st->statfs, "KKKIIKKKI", (unsigned long long)s->total, (unsigned long long)s->used,
-        (unsigned long long)s->free, (unsigned)s->cluster_size, (unsigned)s->sector_size,
-        (unsigned long long)s->clusters, (unsigned long long)s->free_clusters,
-        (unsigned long long)s->bad_clusters, (unsigned)s->name_max);
+    return PyObject_CallFunction(st->statfs, "KKKIIKKI", (unsigned long long)s->total,
+                                 (unsigned long long)s->used, (unsigned long long)s->free,
+                                 (unsigned)s->cluster_size, (unsigned)s->sector_size,
+                                 (unsigned long long)s->clusters,
+                                 (unsigned long long)s->free_clusters, (unsigned)s->name_max);
 }
 
 static PyObject *guid_new(const uint8_t guid[16], bool given)

@@ -103,6 +103,21 @@ static PyObject *volume_statfs_method(PyObject *op, PyObject *unused)
     return rc < 0 ? py_volume_raise(self, rc, &e, NULL, NULL) : py_statfs(self->state, &s);
 }
 
+static PyObject *volume_count_bad_method(PyObject *op, PyObject *unused)
+{
+    struct py_volume *self = py_volume_of(op);
+    struct base_error e = {0};
+    uint32_t bad = 0;
+    int rc;
+
+    (void)unused;
+    if (!py_volume_ready(self)) {
+        return NULL;
+    }
+    PY_CALL(rc, volume_count_bad(self->volume, &bad, &e));
+    return rc < 0 ? py_volume_raise(self, rc, &e, NULL, NULL) : PyLong_FromUnsignedLong(bad);
+}
+
 static PyObject *volume_trim_method(PyObject *op, PyObject *const *args, Py_ssize_t n,
                                     PyObject *keywords)
 {
@@ -305,6 +320,9 @@ PyMethodDef py_volume_methods[] = {
      PY_DOC("open_file($self, path, flags, /)", "Opens a file by OPEN_ flags: a Handle.")},
     {"statfs", volume_statfs_method, METH_NOARGS,
      PY_DOC("statfs($self, /)", "Space and sizes: Usage.")},
+    {"count_bad_clusters", volume_count_bad_method, METH_NOARGS,
+     PY_DOC("count_bad_clusters($self, /)",
+            "Clusters that are marked as bad; reads the whole FAT.")},
     {"sync", volume_sync_method, METH_NOARGS,
      PY_DOC("sync($self, /)", "Makes all changes durable.")},
     {"close", volume_close_method, METH_NOARGS,

@@ -79,7 +79,6 @@ struct volume_statfs {
     uint64_t total, used, free; /* bytes of the cluster heap */
     uint32_t cluster_size, sector_size;
     uint64_t clusters, free_clusters;
-    uint64_t bad_clusters;
     uint32_t name_max; /* units */
 };
 
@@ -198,6 +197,7 @@ struct volume_driver {
     int (*sync)(struct volume *v,
                 bool clean); /* everything on the device; clean: clear the dirty mark too */
     int (*statfs)(struct volume *v, struct volume_statfs *out);
+    int (*count_bad)(struct volume *v, uint32_t *bad);
     int (*get_label)(struct volume *v, char *buffer, size_t cap); /* length or -errno */
     int (*set_label)(struct volume *v, const char *label, size_t n);
     int (*set_serial)(struct volume *v, uint32_t serial);
@@ -399,6 +399,8 @@ struct volume *volume_file_volume(struct volume_handle *h);
 
 /* ---- the whole ---- */
 int volume_statfs_get(struct volume *v, struct volume_statfs *out, struct base_error *e);
+/* Clusters that the FAT marks as bad; reads all of it. */
+int volume_count_bad(struct volume *v, uint32_t *bad, struct base_error *e);
 int volume_label_get(struct volume *v, char *buffer, size_t cap, struct base_error *e);
 int volume_label_set(struct volume *v, const char *label, size_t n, struct base_error *e);
 int volume_serial_set(struct volume *v, uint32_t serial, struct base_error *e);

@@ -20,6 +20,14 @@ int volume_label_get(struct volume *v, char *buffer, size_t cap, struct base_err
     return volume_leave(v, VOLUME_UNCHANGED, v->driver->get_label(v, buffer, cap));
 }
 
+int volume_count_bad(struct volume *v, uint32_t *bad, struct base_error *e)
+{
+    int rc = volume_enter(v, "count_bad", "", e);
+    if (rc < 0)
+        return rc;
+    return volume_leave(v, VOLUME_UNCHANGED, v->driver->count_bad(v, bad));
+}
+
 int volume_label_set(struct volume *v, const char *label, size_t n, struct base_error *e)
 {
     int rc = volume_enter_change(v, "set_label", "", e);

@@ -82,8 +82,11 @@ def show_serial(serial: int | None) -> str | None:
     return None if serial is None else f"{serial >> 16:04X}-{serial & 0xFFFF:04X}"
 
 
-def volume_record(volume: Volume, offset: int) -> dict[str, Any]:
-    """The JSON record of a volume (VOLUME_KEYS) that starts at byte ``offset`` of its image."""
+def volume_record(volume: Volume, offset: int, *, any_bad: bool = True) -> dict[str, Any]:
+    """The JSON record of a volume (VOLUME_KEYS) that starts at byte ``offset`` of its image.
+
+    any_bad=False: it is known to have no bad clusters, for which the whole FAT would be read.
+    """
     usage = volume.usage()
     return {
         "fs": volume.fs,
@@ -96,7 +99,7 @@ def volume_record(volume: Volume, offset: int) -> dict[str, Any]:
         "cluster_size": volume.cluster_size,
         "clusters": usage.clusters,
         "free_clusters": usage.free_clusters,
-        "bad_clusters": usage.bad_clusters,
+        "bad_clusters": volume.count_bad_clusters() if any_bad else 0,
         "total": usage.total,
         "used": usage.used,
         "free": usage.free,

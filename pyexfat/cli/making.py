@@ -273,7 +273,8 @@ def run_format(args: argparse.Namespace) -> int:
                 fat=_fat(args),
             ) as volume,
         ):
-            record = volume_record(volume, _offset(args, where, volume))
+            any_bad = args.bad_blocks is not None
+            record = volume_record(volume, _offset(args, where, volume), any_bad=any_bad)
     except (OSError, ValueError) as error:
         wrong = isinstance(error, ValueError) and not isinstance(error, UnicodeError)
         about = _concerned(error, where, {args.populate, args.bad_blocks, args.boot_message})
