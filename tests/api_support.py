@@ -41,3 +41,11 @@ def pattern(n: int, seed: int = 1) -> bytes:
         x ^= x << 5 & 0xFFFFFFFF
         out += x.to_bytes(4, "little")
     return bytes(out[:n])
+
+
+def make_tree(make_directory: Any, make_file: Any) -> None:
+    """A small tree, by whatever makes directories and files."""
+    for path in ("t", "t/a", "t/a/x", "t/b", "t/empty"):
+        make_directory(path)
+    for path in ("t/1", "t/2", "t/a/3", "t/a/x/4", "t/b/5"):
+        make_file(path)
