@@ -498,3 +498,15 @@ def test_what_could_not_be_flushed_is_reported_when_all_is_closed() -> None:
     assert device.closed is False
     with px.open(device) as again:
         assert again.was_dirty is False
+
+
+def test_an_image_that_nothing_was_written_to_keeps_its_time(image: Path) -> None:
+    os.utime(image, ns=(10**18, 10**18))
+    before = image.read_bytes()
+    with px.open(image, "r+") as vol:
+        assert vol.read_bytes("a/b/f") == pattern(50_000)
+    assert image.stat().st_mtime_ns == 10**18
+    assert image.read_bytes() == before
+    with px.open(image, "r+") as vol:
+        vol.touch("new")
+    assert image.stat().st_mtime_ns > 10**18

@@ -176,10 +176,17 @@ static bool is_write_protected(int fd)
     return ioctl(fd, BLKROGET, &value) == 0 && value != 0;
 }
 
-/* Tried behind the end of the file, where there is nothing to lose. */
-static bool punches_holes(int fd, uint64_t size)
+/* Tried behind the end of the file, where there is nothing to lose but the time of the last change,
+ * which is put back: nothing has changed yet. */
+static bool punches_holes(int fd, const struct stat *st)
 {
-    return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)size, 4096) == 0;
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, st->st_mtim};
+
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st->st_size, 4096) != 0) {
+        return false;
+    }
+    (void)futimens(fd, times); /* the owner may */
+    return true;
 }
 #else
 static int describe_block_device(int fd, dev_t device, struct os_file_info *info)
@@ -201,10 +208,10 @@ static bool is_write_protected(int fd)
     return false;
 }
 
-static bool punches_holes(int fd, uint64_t size)
+static bool punches_holes(int fd, const struct stat *st)
 {
     (void)fd;
-    (void)size;
+    (void)st;
     return false;
 }
 #endif
@@ -229,7 +236,7 @@ static int describe(int fd, bool writable, struct os_file_info *info)
     }
     info->is_regular = true;
     info->size = (uint64_t)st.st_size;
-    info->zero_punch = writable && punches_holes(fd, info->size);
+    info->zero_punch = writable && punches_holes(fd, &st);
     info->can_discard = info->zero_punch;
     return 0;
 }
