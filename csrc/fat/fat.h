@@ -54,6 +54,11 @@ struct fat_full {
 };
 enum { FAT_FULL_MOST = 64 };
 
+struct fat_sequence { /* blocks that are visited one after the other */
+    uint64_t block;   /* byte offset of the latest */
+    uint64_t ahead;   /* read ahead up to here */
+};
+
 struct fat {
     struct clusters heap; /* first */
     struct fat_geometry g;
@@ -62,6 +67,8 @@ struct fat {
     struct fat_codepage *codepage;
     uint64_t hash_seed;
     bool marked;
+    struct fat_sequence walk;            /* chains that are followed */
+    struct fat_sequence writes;          /* ends of runs that are written, within a FAT */
     struct fat_full full[FAT_FULL_MOST]; /* by hash; for directories without an index */
     /* map of used clusters, made part by part (32,768 clusters) from the FAT */
     uint8_t **part;

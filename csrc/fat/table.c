@@ -95,9 +95,29 @@ int fat_table_get(struct fat *f, uint32_t cluster, uint32_t *value)
     return rc;
 }
 
+/* Whether `at` is in the block right behind the latest one: a sequence, of which more should be
+ * read from *from on, unless that was done. */
+static bool goes_on(const struct fat *f, struct fat_sequence *s, uint64_t at, uint64_t *from)
+{
+    uint64_t size = cache_block_size(f->heap.volume->cache), block = at & ~(size - 1);
+    bool on = block == s->block + size;
+    bool done = block < s->ahead && s->ahead <= block + FAT_READ_AHEAD;
+    s->block = block;
+    if (!on || done) {
+        return false;
+    }
+    s->ahead = block + FAT_READ_AHEAD;
+    *from = block;
+    return true;
+}
+
 int fat_table_next(struct clusters *h, uint32_t cluster, uint32_t *next)
 {
     struct fat *f = (struct fat *)h;
+    uint64_t at;
+    if (goes_on(f, &f->walk, fat_table_offset(h, cluster), &at)) {
+        cache_read_ahead(h->volume->cache, at, FAT_READ_AHEAD);
+    }
     uint32_t value, end = (f->g.bits == 32 ? FAT32_ENTRY_MASK : (1u << f->g.bits) - 1) & ~7u;
     int rc = fat_table_get(f, cluster, &value);
     h->volume->counters.fat_entries_read++;
@@ -269,9 +289,27 @@ static int write_copy(struct fat *f, uint32_t copy, const struct run *r, enum ca
     return 0;
 }
 
+/* Short runs one after the other come to the blocks of the mirrors one by one. */
+static void follow_writes(struct fat *f, const struct run *r)
+{
+    struct cache *c = f->heap.volume->cache;
+    uint64_t last = entry_byte(f, r->first + r->count - 1), from;
+    bool is_short = r->count < 2 * cache_block_size(c) / entry_width(f);
+    if (!goes_on(f, &f->writes, last, &from) || !is_short) {
+        return;
+    }
+    for (uint32_t copy = 0; f->g.mirror && copy < f->g.fats; copy++) {
+        if (copy != f->g.active_fat && from < f->table_bytes) {
+            cache_read_ahead(c, copy_offset(f, copy) + from,
+                             base_min(FAT_READ_AHEAD, f->table_bytes - from));
+        }
+    }
+}
+
 static int write_run(struct fat *f, const struct run *r, enum cache_tier tier)
 {
     f->heap.volume->counters.fat_entries_written += r->count;
+    follow_writes(f, r);
     int rc = write_copy(f, f->g.active_fat, r, tier);
     for (uint32_t copy = 0; rc == 0 && f->g.mirror && copy < f->g.fats; copy++) {
         if (copy != f->g.active_fat) {
