@@ -266,7 +266,7 @@ def memory(folder: str | None) -> list[Finding]:
             for n in range(64):
                 volume.mkdir(f"/d{n:02d}")
                 volume.create_many(f"/d{n:02d}", [f"file{m:04d}" for m in range(100)])
-        path = [sys.executable, "-c", _MEMORY, image]
+        path = [sys.executable, "-P", "-c", _MEMORY, image]
         out = subprocess.run(path, check=True, capture_output=True, text=True).stdout
         taken = os.stat(image).st_blocks * 512
     at_open, most, grown, files = map(int, out.split())
