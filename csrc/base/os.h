@@ -17,6 +17,15 @@ uint64_t os_thread_id(void); /* of the calling thread, never 0 */
 /* A number of the process, another one in the child of a fork. */
 uint64_t os_process_id(void);
 
+/* ---- memory ---- in pieces of OS_LARGE, each of which the system may back with one large page, so
+ * that looking into much memory at random does not also mean looking for where it is */
+#define OS_LARGE ((size_t)2 << 20)
+/* Address space, a multiple of OS_LARGE: nothing is in it before it is committed. NULL: none. */
+void *os_reserve(size_t bytes);
+bool os_commit(void *p, size_t bytes); /* zeros, from now on; false: no memory */
+void os_decommit(void *p, size_t bytes);
+void os_unreserve(void *p, size_t bytes);
+
 /* ---- clock and entropy ---- */
 int64_t os_now_ns(void);
 uint64_t os_monotonic_ns(void);

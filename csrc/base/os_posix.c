@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +86,49 @@ uint64_t os_process_id(void)
 {
     pthread_once(&fork_once, watch_forks);
     return forks_counted ? forks : (uint64_t)getpid();
+}
+
+/* ---- memory ---- */
+
+void *os_reserve(size_t bytes)
+{
+    uint8_t *p;
+    size_t before;
+
+    if (bytes > SIZE_MAX - OS_LARGE) {
+        return NULL;
+    }
+    p = mmap(NULL, bytes + OS_LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    before = (OS_LARGE - (uintptr_t)p % OS_LARGE) % OS_LARGE;
+    if (before) {
+        munmap(p, before);
+    }
+    munmap(p + before + bytes, OS_LARGE - before);
+    return p + before;
+}
+
+bool os_commit(void *p, size_t bytes)
+{
+    if (mprotect(p, bytes, PROT_READ | PROT_WRITE) != 0) {
+        return false;
+    }
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    return true;
+}
+
+void os_decommit(void *p, size_t bytes)
+{
+    (void)mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void os_unreserve(void *p, size_t bytes)
+{
+    munmap(p, bytes);
 }
 
 /* ---- clock and entropy ---- */

@@ -3,6 +3,9 @@
  * Look-up is the hot path of every driver: the latest block is remembered, and the rest is one
  * probe of an open-addressing table. The LRU is a second-chance list, so that a hit only sets a
  * flag. Dirty blocks are not in it.
+ *
+ * Where the device is memory itself, a block is read sector by sector as they are needed; and once
+ * the cache is full, what is only read is not copied into it.
  */
 #include "cache/internal.h"
 
@@ -114,6 +117,7 @@ int cache_open(struct device *d, size_t budget, struct cache_counters *counters,
     c->size = d->size - d->size % d->sector_size;
     c->budget = budget;
     c->counters = counters;
+    c->cheap_reads = device_has(d, DEVICE_CHEAP_READ);
     int r = make_table(c, FIRST_SLOTS);
     if (r < 0) {
         free(c);
@@ -140,6 +144,7 @@ void cache_abandon(struct cache *c)
             }
         }
     }
+    cache_frames_trim(c);
     c->unflushed = 0;
 }
 
@@ -153,6 +158,7 @@ void cache_close(struct cache *c)
            NULL) { /* pinned: the caller forgot a cache_put, the memory goes all the same */
         cache_drop(c, c->lru.head);
     }
+    cache_frames_trim(c);
     device_unref(c->device);
     free(c->slots);
     free(c->scratch);
@@ -163,12 +169,12 @@ void cache_close(struct cache *c)
 void cache_set_budget(struct cache *c, size_t bytes)
 {
     c->budget = bytes;
-    cache_evict(c, 0);
+    cache_evict(c, false);
 }
 
 size_t cache_held(const struct cache *c)
 {
-    return c->count * cache_footprint(c);
+    return c->memory + c->count * 2 * sizeof(struct cache_slot);
 }
 
 size_t cache_block_size(const struct cache *c)
@@ -211,47 +217,81 @@ void cache_drop(struct cache *c, struct cache_block *b)
     if (c->last == b) {
         c->last = NULL;
     }
-    free(b);
+    cache_frame_free(c, b);
 }
 
-void cache_evict(struct cache *c, size_t room)
+static bool has_room(const struct cache *c, bool one_more)
+{
+    return cache_held(c) + (one_more ? cache_frame_cost(c) : 0) <= c->budget;
+}
+
+void cache_evict(struct cache *c, bool one_more)
 {
     /* Twice round at most: the first time takes away second chances. */
-    for (size_t steps = 2 * c->lru.count; steps > 0; steps--) {
-        if (cache_held(c) + room <= c->budget || c->lru.tail == NULL) {
+    for (size_t steps = 2 * c->lru.count; steps > 0 && c->lru.tail != NULL; steps--) {
+        if (has_room(c, one_more)) {
             return;
         }
         struct cache_block *b = c->lru.tail;
+        if (b->prev != NULL) { /* the next one's neighbour */
+            __builtin_prefetch(b->prev->prev);
+        }
         if (b->pins == 0 && !b->used) {
             cache_drop(c, b);
             c->counters->evictions++;
+            if (!one_more) {
+                cache_frames_trim(c);
+            }
             continue;
         }
         b->used = false;
         cache_list_remove(&c->lru, b);
         cache_list_push(&c->lru, b);
     }
+    if (!has_room(c, one_more)) {
+        cache_frames_trim(c);
+    }
 }
 
-int cache_load(struct cache *c, uint64_t number, bool read, struct cache_block **out)
+/* Reads the sectors in `want` that are missing, or all of a block where that costs no more. */
+static int fill(struct cache *c, struct cache_block *b, uint8_t want)
+{
+    uint32_t left = c->cheap_reads ? b->missing & want : b->missing;
+    while (left != 0) {
+        uint32_t first = (uint32_t)__builtin_ctz(left);
+        uint32_t count = (uint32_t)__builtin_ctz(~(left >> first));
+        size_t from = (size_t)first << c->sector_shift, n = (size_t)count << c->sector_shift;
+        int r = cache_device_read(c, cache_block_offset(c, b) + from, b->data + from, n);
+        if (r < 0) {
+            return r;
+        }
+        uint32_t mask = ((1u << count) - 1u) << first;
+        b->missing = (uint8_t)(b->missing & ~mask);
+        left &= ~mask;
+    }
+    return 0;
+}
+
+int cache_load(struct cache *c, uint64_t number, uint8_t want, struct cache_block **out)
 {
     uint64_t offset = number << c->block_shift;
     if (number > c->size >> c->block_shift || offset >= c->size) {
         return -EINVAL;
     }
-    cache_evict(c, cache_footprint(c));
-    struct cache_block *b = malloc(cache_footprint(c));
+    cache_evict(c, true);
+    struct cache_block *b = cache_frame_new(c);
     if (b == NULL) {
         return -ENOMEM;
     }
-    *b = (struct cache_block){.number = number};
+    b->number = number;
     b->size = (uint32_t)base_min(c->block_size, c->size - offset);
-    int r = read ? cache_device_read(c, offset, b->data, b->size) : 0;
+    b->missing = cache_all_sectors(c, b);
+    int r = want != 0 ? fill(c, b, want) : 0;
     if (r == 0) {
         r = table_insert(c, b);
     }
     if (r < 0) {
-        free(b);
+        cache_frame_free(c, b);
         return r;
     }
     cache_list_push(&c->lru, b);
@@ -259,39 +299,58 @@ int cache_load(struct cache *c, uint64_t number, bool read, struct cache_block *
     return 0;
 }
 
-static void pin(struct cache *c, struct cache_block *b, uint64_t offset, struct cache_ref *out)
+/* The block if it is there, or NULL. */
+static struct cache_block *look_up(struct cache *c, uint64_t number)
 {
-    size_t within = (size_t)(offset & (c->block_size - 1));
-    b->used = true;
-    b->pins++;
-    c->last = b;
-    out->block = b;
-    out->data = b->data + within;
-    out->available = b->size - within;
-    out->offset = offset;
+    struct cache_block *b = c->last;
+    return b != NULL && b->number == number ? b : cache_find(c, number);
 }
 
-int cache_get(struct cache *c, uint64_t offset, struct cache_ref *out)
+/* The block with at least the sectors in `want`; a new one with those in `load`. */
+static int get_block(struct cache *c, uint64_t number, uint8_t want, uint8_t load,
+                     struct cache_block **out)
 {
-    uint64_t number = offset >> c->block_shift;
-    struct cache_block *b = c->last;
-    out->block = NULL;
-    if (offset >= c->size) {
-        return -EINVAL;
-    }
-    if (b == NULL || b->number != number) {
-        b = cache_find(c, number);
-    }
-    if (b != NULL) {
-        c->counters->hits++;
-    } else {
-        int r = cache_load(c, number, true, &b);
+    struct cache_block *b = look_up(c, number);
+    if (b == NULL) {
+        int r = cache_load(c, number, load, &b);
         if (r < 0) {
             return r;
         }
         c->counters->misses++;
+    } else {
+        int r = (b->missing & want) != 0 ? fill(c, b, want) : 0;
+        if (r < 0) {
+            return r;
+        }
+        c->counters->hits++;
     }
-    pin(c, b, offset, out);
+    b->used = true;
+    c->last = b;
+    *out = b;
+    return 0;
+}
+
+int cache_get(struct cache *c, uint64_t offset, struct cache_ref *out)
+{
+    struct cache_block *b;
+    out->block = NULL;
+    if (offset >= c->size) {
+        return -EINVAL;
+    }
+    uint64_t number = offset >> c->block_shift;
+    size_t within = (size_t)(offset & (c->block_size - 1));
+    /* Of a block that is there in part, no more than is asked for. */
+    int r = get_block(c, number, cache_sector_mask(c, within, within + 1), UINT8_MAX, &b);
+    if (r < 0) {
+        return r;
+    }
+    uint32_t behind = (uint32_t)b->missing & (UINT32_MAX << (within >> c->sector_shift));
+    size_t end = behind == 0 ? b->size : (size_t)__builtin_ctz(behind) << c->sector_shift;
+    b->pins++;
+    out->block = b;
+    out->data = b->data + within;
+    out->available = end - within;
+    out->offset = offset;
     return 0;
 }
 
@@ -306,6 +365,23 @@ void cache_put(struct cache *c, struct cache_ref *ref)
 
 /* ---- copies ---- */
 
+/* Within one block. A cache of memory is not turned over for what is only read. */
+static int read_block(struct cache *c, uint64_t offset, uint8_t *to, size_t n)
+{
+    uint64_t number = offset >> c->block_shift;
+    size_t within = (size_t)(offset & (c->block_size - 1));
+    struct cache_block *b = look_up(c, number);
+    if (b == NULL && c->cheap_reads && !has_room(c, true)) {
+        c->counters->misses++;
+        return cache_device_read(c, offset, to, n);
+    }
+    int r = get_block(c, number, cache_sector_mask(c, within, within + n), UINT8_MAX, &b);
+    if (r == 0) {
+        memcpy(to, b->data + within, n);
+    }
+    return r;
+}
+
 int cache_read(struct cache *c, uint64_t offset, void *buffer, size_t n)
 {
     uint8_t *to = buffer;
@@ -313,14 +389,12 @@ int cache_read(struct cache *c, uint64_t offset, void *buffer, size_t n)
         return -EINVAL;
     }
     while (n > 0) {
-        struct cache_ref ref;
-        int r = cache_get(c, offset, &ref);
+        size_t step = c->block_size - (size_t)(offset & (c->block_size - 1));
+        step = (size_t)base_min(n, step);
+        int r = read_block(c, offset, to, step);
         if (r < 0) {
             return r;
         }
-        size_t step = (size_t)base_min(n, ref.available);
-        memcpy(to, ref.data, step);
-        cache_put(c, &ref);
         to += step;
         offset += step;
         n -= step;
@@ -328,34 +402,52 @@ int cache_read(struct cache *c, uint64_t offset, void *buffer, size_t n)
     return 0;
 }
 
-/* Writes within one block. A block that is replaced as a whole need not be read. */
+/* Sectors that must be known before bytes [from, to) of a block are written: those of which a part
+ * stays, or all of the block where reading it costs no more. */
+static uint8_t kept_sectors(const struct cache *c, size_t from, size_t to)
+{
+    uint8_t kept = 0;
+    if (!c->cheap_reads) {
+        return UINT8_MAX;
+    }
+    if ((from & (c->sector_size - 1)) != 0) {
+        kept = cache_sector_mask(c, from, from + 1);
+    }
+    if ((to & (c->sector_size - 1)) != 0) {
+        kept |= cache_sector_mask(c, to - 1, to);
+    }
+    return kept;
+}
+
+static int put_bytes(struct cache *c, struct cache_block *b, size_t within, const uint8_t *from,
+                     size_t n, unsigned tier, enum device_structure what)
+{
+    uint8_t mask = cache_sector_mask(c, within, within + n);
+    b->pins++;
+    int r = cache_dirty_block(c, b, mask, (enum cache_tier)tier, what);
+    b->pins--;
+    if (r == 0) {
+        memcpy(b->data + within, from, n);
+        b->missing = (uint8_t)(b->missing & ~mask);
+    }
+    return r;
+}
+
+/* Writes within one block. What is replaced as a whole need not be read. */
 static int write_block(struct cache *c, uint64_t offset, const uint8_t *from, size_t n,
                        enum cache_tier tier, enum device_structure what)
 {
-    struct cache_block *b = cache_find(c, offset >> c->block_shift);
-    bool whole =
-        (offset & (c->block_size - 1)) == 0 && (n == c->block_size || offset + n == c->size);
+    uint64_t number = offset >> c->block_shift;
+    size_t within = (size_t)(offset & (c->block_size - 1));
+    struct cache_block *b = look_up(c, number);
+    bool whole = within == 0 && (n == c->block_size || offset + n == c->size);
     bool blank = b == NULL && whole;
-    struct cache_ref ref;
-    int r;
-    if (blank) {
-        r = cache_load(c, offset >> c->block_shift, false, &b);
-        if (r < 0) {
-            return r;
-        }
-        pin(c, b, offset, &ref);
-    } else {
-        r = cache_get(c, offset, &ref);
-        if (r < 0) {
-            return r;
-        }
+    uint8_t kept = kept_sectors(c, within, within + n);
+    int r = blank ? cache_load(c, number, 0, &b) : get_block(c, number, kept, kept, &b);
+    if (r < 0) {
+        return r;
     }
-    b = ref.block;
-    r = cache_edit(c, &ref, n, tier, what);
-    if (r == 0) {
-        memcpy(ref.data, from, n);
-    }
-    cache_put(c, &ref);
+    r = put_bytes(c, b, within, from, n, tier, what);
     if (r < 0 && blank) {
         cache_drop(c, b);
     }
@@ -386,17 +478,17 @@ int cache_write(struct cache *c, uint64_t offset, const void *buffer, size_t n,
 int cache_amend(struct cache *c, uint64_t offset, const void *buffer, size_t n,
                 enum cache_tier tier, enum device_structure what)
 {
-    struct cache_ref ref;
-    int r = cache_get(c, offset, &ref);
-    if (r < 0) {
-        return r;
+    struct cache_block *b;
+    size_t within = (size_t)(offset & (c->block_size - 1));
+    if (!cache_range_ok(c, offset, n) || n > c->block_size - within) {
+        return -EINVAL;
     }
-    r = cache_edit(c, &ref, n, ref.block->dirty ? (enum cache_tier)ref.block->tier : tier, what);
-    if (r == 0) {
-        memcpy(ref.data, buffer, n);
+    if (n == 0) {
+        return 0;
     }
-    cache_put(c, &ref);
-    return r;
+    uint8_t kept = kept_sectors(c, within, within + n);
+    int r = get_block(c, offset >> c->block_shift, kept, kept, &b);
+    return r < 0 ? r : put_bytes(c, b, within, buffer, n, b->dirty ? b->tier : tier, what);
 }
 
 /* Reads the run of missing blocks that starts at `first`; returns the block after it, or 0 when
@@ -415,10 +507,11 @@ static uint64_t read_missing(struct cache *c, uint64_t first, uint64_t end)
     }
     for (uint64_t number = first; number < after; number++) {
         struct cache_block *b;
-        if (cache_load(c, number, false, &b) < 0) {
+        if (cache_load(c, number, 0, &b) < 0) {
             return 0;
         }
         memcpy(b->data, c->scratch + ((number - first) << c->block_shift), b->size);
+        b->missing = 0;
     }
     return after;
 }

@@ -41,9 +41,10 @@ struct cache;
 struct cache_block;
 struct cache_ref { /* a pinned place in a block */
     struct cache_block *block;
-    uint8_t *data;    /* at the offset asked for */
-    size_t available; /* bytes from there to the end of the block (or of the device) */
-    uint64_t offset;  /* the offset asked for */
+    uint8_t *data; /* at the offset asked for */
+    size_t
+        available;   /* bytes from there, at least to the end of the sector, at most of the block */
+    uint64_t offset; /* the offset asked for */
 };
 
 int cache_open(struct device *d, size_t budget, struct cache_counters *counters,

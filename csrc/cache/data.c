@@ -80,12 +80,15 @@ static void overwritten(struct cache *c, struct cache_block *b, const struct ran
     cache_undirty(c, b, whole_sectors(c, from, to));
     if (b->pins == 0 && from == 0 && to == b->size) {
         cache_drop(c, b);
-    } else if (r->source != NULL) {
+        return;
+    }
+    if (r->source != NULL) {
         memcpy(b->data + from, r->source + (cache_block_offset(c, b) + from - r->offset),
                to - from);
     } else {
         memset(b->data + from, 0, to - from);
     }
+    b->missing = (uint8_t)(b->missing & ~whole_sectors(c, from, to));
 }
 
 /* Nobody wants the range any more. */
@@ -125,6 +128,7 @@ static int read_blocks(struct cache *c, uint64_t offset, uint8_t *to, size_t n)
     return 0;
 }
 
+/* Whole sectors. */
 static void overlay(const struct cache *c, uint64_t offset, uint8_t *to, size_t n)
 {
     struct range r = {offset, offset + n, NULL};
@@ -134,7 +138,12 @@ static void overlay(const struct cache *c, uint64_t offset, uint8_t *to, size_t 
         if (b != NULL && b->dirty != 0) {
             size_t from, end;
             part_of(c, b, &r, &from, &end);
-            memcpy(to + (cache_block_offset(c, b) + from - offset), b->data + from, end - from);
+            for (; from < end; from += c->sector_size) {
+                if ((b->dirty & cache_sector_mask(c, from, from + 1)) != 0) {
+                    memcpy(to + (cache_block_offset(c, b) + from - offset), b->data + from,
+                           c->sector_size);
+                }
+            }
         }
     }
 }
@@ -257,7 +266,7 @@ static int fresh_block(struct cache *c, uint64_t number, const struct range *ran
     bool whole = base >= range->offset && base_min(base + c->block_size, c->size) <= range->end;
     bool made = b == NULL;
     size_t from, to;
-    int r = made ? cache_load(c, number, !whole, &b) : 0;
+    int r = made ? cache_load(c, number, whole || c->cheap_reads ? 0 : UINT8_MAX, &b) : 0;
     if (r < 0) {
         return r;
     }
@@ -272,6 +281,7 @@ static int fresh_block(struct cache *c, uint64_t number, const struct range *ran
         return r;
     }
     b->fresh |= mask;
+    b->missing = (uint8_t)(b->missing & ~mask);
     memset(b->data + from, 0, to - from);
     return 0;
 }
@@ -284,10 +294,11 @@ static void remember_zeros(struct cache *c, const struct range *range)
     for (; (number + 1) << c->block_shift <= range->end; number++) {
         struct cache_block *b;
         if (cache_find(c, number) == NULL) {
-            if (cache_load(c, number, false, &b) < 0) {
+            if (cache_load(c, number, 0, &b) < 0) {
                 return;
             }
             memset(b->data, 0, b->size);
+            b->missing = 0;
         }
     }
 }

@@ -344,7 +344,7 @@ static int balance(struct cache *c, enum cache_tier upto)
             r = cache_commit(c, (enum cache_tier)t, false);
         }
     }
-    cache_evict(c, 0);
+    cache_evict(c, false);
     return r;
 }
 

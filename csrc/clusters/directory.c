@@ -69,18 +69,16 @@ int clusters_dir_peek(struct clusters_node *dir, uint32_t index, uint32_t most, 
                       uint32_t *got)
 {
     struct cache *c = dir->base.volume->cache;
-    struct cache_ref ref;
     uint64_t offset;
     uint32_t piece;
     int rc = clusters_dir_find(dir, index, &offset, &piece);
-    if (rc < 0 || (rc = cache_get(c, offset, &ref)) < 0) {
+    if (rc < 0) {
         return rc;
     }
-    most = (uint32_t)base_min(most, ref.available >> CLUSTERS_ENTRY_SHIFT);
+    uint64_t in_block = cache_block_size(c) - (offset & (cache_block_size(c) - 1));
+    most = (uint32_t)base_min(most, in_block >> CLUSTERS_ENTRY_SHIFT);
     *got = (uint32_t)base_min(most, piece);
-    memcpy(out, ref.data, (size_t)*got << CLUSTERS_ENTRY_SHIFT);
-    cache_put(c, &ref);
-    return 0;
+    return cache_read(c, offset, out, (size_t)*got << CLUSTERS_ENTRY_SHIFT);
 }
 
 int clusters_dir_read(struct clusters_node *dir, uint32_t index, uint32_t count, uint8_t *out)

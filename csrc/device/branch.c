@@ -375,6 +375,9 @@ int device_branch_new(struct device *below, struct device **out)
     if (device_has(b->store, DEVICE_FRESH)) {
         b->d.flags |= DEVICE_FRESH;
     }
+    if (device_has(below, DEVICE_CHEAP_READ)) {
+        b->d.flags |= DEVICE_CHEAP_READ;
+    }
     device_branch_link(b);
     device_unlock(b->store);
     *out = &b->d;

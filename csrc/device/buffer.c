@@ -80,7 +80,7 @@ int device_buffer_new(void *memory, uint64_t size, bool writable, uint32_t secto
         return -ENOMEM;
     }
     rc = device_setup(&b->d, &buffer_ops, NULL, size, sector_size ? sector_size : 512,
-                      writable ? 0 : DEVICE_READONLY, "buffer");
+                      DEVICE_CHEAP_READ | (writable ? 0 : DEVICE_READONLY), "buffer");
     if (rc) {
         free(b);
         return rc;

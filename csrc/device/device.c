@@ -196,7 +196,7 @@ static int check_range(const struct device *d, uint64_t offset, uint64_t n, bool
     if (write && device_has(d, DEVICE_READONLY)) {
         return -EROFS;
     }
-    if ((offset | n) & (d->sector_size - 1)) {
+    if (((offset | n) & (d->sector_size - 1)) && (write || !device_has(d, DEVICE_CHEAP_READ))) {
         return -EINVAL;
     }
     if (offset > size || n > size - offset) {

@@ -9,13 +9,13 @@
  * Writes to a device are one after the other, under its lock; reads of a file or of call-backs are
  * not locked. A call-back that writes to the device it serves gets -EDEADLK. Callers hold nothing
  * that a call-back may wait for (the GIL), in device_unref and device_close as well. Offsets and
- * lengths are multiples of the sector size (-EINVAL); a read past the end is -EIO, a write past it
- * -EINVAL; -EBADF when closed, -EROFS when read-only. A size that is not whole sectors is rounded
- * down when the medium was there before, and -EINVAL where it is asked for. A device with branches
- * is not resized, nor made shorter than what a volume writes (-EBUSY). In the child of a fork a
- * device that the parent has made is as closed: another thread may have been inside it, and what
- * it stands on is the parent's. All or nothing is as good as the medium: zeros that are written,
- * and a disk that fails half-way, are not.
+ * lengths are multiples of the sector size (-EINVAL), but for reads with DEVICE_CHEAP_READ; a read
+ * past the end is -EIO, a write past it -EINVAL; -EBADF when closed, -EROFS when read-only. A size
+ * that is not whole sectors is rounded down when the medium was there before, and -EINVAL where it
+ * is asked for. A device with branches is not resized, nor made shorter than what a volume writes
+ * (-EBUSY). In the child of a fork a device that the parent has made is as closed: another thread
+ * may have been inside it, and what it stands on is the parent's. All or nothing is as good as the
+ * medium: zeros that are written, and a disk that fails half-way, are not.
  */
 #ifndef PYEXFAT_DEVICE_DEVICE_H
 #define PYEXFAT_DEVICE_DEVICE_H
@@ -55,9 +55,10 @@ enum device_flags {
     DEVICE_DISCARDS = 2, /* discard does something */
     DEVICE_CHEAP_ZERO =
         4, /* zero() needs no write of the whole range (hole, memory page, BLKZEROOUT) */
-    DEVICE_TRACED = 8,    /* somebody below wants device_begin/device_object */
-    DEVICE_FRESH = 16,    /* reads as zeros everywhere now (just made): format need not zero */
-    DEVICE_IS_BLOCK = 32, /* a raw block device of the system */
+    DEVICE_TRACED = 8,      /* somebody below wants device_begin/device_object */
+    DEVICE_FRESH = 16,      /* reads as zeros everywhere now (just made): format need not zero */
+    DEVICE_IS_BLOCK = 32,   /* a raw block device of the system */
+    DEVICE_CHEAP_READ = 64, /* a read costs its bytes and no more, and may begin and end anywhere */
 };
 
 struct device;

@@ -309,8 +309,27 @@ static void test_file(void)
     CHECK(os_file_close(made) == 0 && os_file_close(fd) == 0 && unlink(path) == 0);
 }
 
+static void test_large_memory(void)
+{
+    uint8_t *p = os_reserve(4 * OS_LARGE);
+
+    CHECK(p && (uintptr_t)p % OS_LARGE == 0);
+    CHECK(os_commit(p, OS_LARGE));
+    for (size_t i = 0; i < OS_LARGE; i++) {
+        CHECK(p[i] == 0);
+    }
+    memset(p, 1, OS_LARGE);
+    CHECK(os_commit(p + OS_LARGE, 2 * OS_LARGE)); /* what is there stays */
+    CHECK(p[0] == 1 && p[OS_LARGE - 1] == 1 && p[OS_LARGE] == 0 && p[3 * OS_LARGE - 1] == 0);
+    os_decommit(p, OS_LARGE);
+    CHECK(os_commit(p, OS_LARGE) && p[0] == 0);
+    os_unreserve(p, 4 * OS_LARGE);
+    CHECK(os_reserve(SIZE_MAX / OS_LARGE * OS_LARGE) == NULL);
+}
+
 int main(void)
 {
+    test_large_memory();
     test_bytes();
     test_checksums();
     test_error();

@@ -114,7 +114,8 @@ static uint32_t rnd(uint32_t below)
     return (uint32_t)((state >> 33) % below);
 }
 
-static void rig_up(struct rig *r, uint64_t size, uint32_t sector, size_t budget)
+static void rig_up_as(struct rig *r, uint64_t size, uint32_t sector, size_t budget,
+                      uint32_t more_flags)
 {
     memset(r, 0, sizeof *r);
     r->disk = calloc(1, sizeof *r->disk);
@@ -125,7 +126,13 @@ static void rig_up(struct rig *r, uint64_t size, uint32_t sector, size_t budget)
     memset(r->disk->pending, NONE, SECTORS);
     memset(r->disk->written, NONE, SECTORS);
     CHECK(device_callbacks_new(&disk_calls, r->disk, size, sector, &r->device) == 0);
+    r->device->flags |= more_flags;
     CHECK(cache_open(r->device, budget, &r->n, &r->cache) == 0);
+}
+
+static void rig_up(struct rig *r, uint64_t size, uint32_t sector, size_t budget)
+{
+    rig_up_as(r, size, sector, budget, 0);
 }
 
 static void rig_down(struct rig *r)
@@ -482,6 +489,79 @@ static void test_forget(void)
     rig_down(&r);
 }
 
+/* Where the device is memory: sectors are read when they are needed, and what is only read has no
+ * place in a full cache. */
+static void test_cheap_reads(void)
+{
+    struct rig r;
+    struct cache_ref a;
+    uint8_t back[3000], set[96];
+    rig_up_as(&r, DISK, 512, 10 * 4300, DEVICE_CHEAP_READ);
+    memset(set, 0x85, sizeof set);
+    /* While there is room, a block as ever. */
+    CHECK(cache_read(r.cache, 4000, back, 200) == 0);
+    CHECK(memcmp(back, r.disk->bytes + 4000, 200) == 0 && r.n.bytes_read == 8192);
+    CHECK(cache_read(r.cache, 5000, back, 3000) == 0 && r.n.bytes_read == 8192 && r.n.hits == 1);
+    /* A write within a sector reads that one; across two, these two; whole ones, none. */
+    CHECK(cache_write(r.cache, 8192 + 64, set, 96, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(r.n.bytes_read == 8192 + 512);
+    CHECK(cache_write(r.cache, 8192 + 512 - 32, set, 96, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(r.n.bytes_read == 8192 + 1024);
+    CHECK(cache_write(r.cache, 8192 + 2048, r.disk->bytes, 1024, CACHE_ENTRY, DEVICE_OTHER) == 0);
+    CHECK(r.n.bytes_read == 8192 + 1024);
+    CHECK(cache_read(r.cache, 8192 + 500, back, 24) == 0 && r.n.bytes_read == 8192 + 1024);
+    CHECK(back[0] == 0x85 && back[23] == 0x85);
+    /* The others when somebody asks for them. */
+    unsigned reads = r.disk->reads;
+    CHECK(cache_read(r.cache, 8192 + 1024 + 7, back, 9) == 0 && r.n.bytes_read == 8192 + 1536);
+    CHECK(memcmp(back, r.disk->bytes + 8192 + 1024 + 7, 9) == 0);
+    CHECK(cache_get(r.cache, 8192 + 64, &a) == 0 && r.n.bytes_read == 8192 + 1536);
+    CHECK(a.available == 1536 - 64 && a.data[0] == 0x85);
+    cache_put(r.cache, &a);
+    CHECK(cache_get(r.cache, 8192 + 1536, &a) == 0 && r.n.bytes_read == 8192 + 2048);
+    CHECK(a.available == 1536 && memcmp(a.data, r.disk->bytes + 8192 + 1536, 512) == 0);
+    cache_put(r.cache, &a);
+    CHECK(cache_read(r.cache, 8192, back, 2900) == 0 && r.n.bytes_read == 8192 + 2048);
+    CHECK(cache_read(r.cache, 8192 + 3000, back, 1000) == 0 && r.n.bytes_read == 3 * 4096 - 1024);
+    CHECK(r.disk->reads == reads + 3);
+    CHECK(memcmp(back + 72, r.disk->bytes + 8192 + 3072, 928) == 0);
+    CHECK(cache_get(r.cache, 8192, &a) == 0 && a.available == 4096);
+    CHECK(memcmp(a.data, r.disk->bytes + 8192, 64) == 0 && a.data[64] == 0x85);
+    cache_put(r.cache, &a);
+    /* Only dirty sectors are written, and lie over what is read past the blocks. */
+    CHECK(cache_write(r.cache, 16384 + 512, set, 96, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(cache_read_data(r.cache, 16384 - 4096, back, 0) == 0);
+    static uint8_t large[12288];
+    CHECK(cache_read_data(r.cache, 16384 - 4096, large, sizeof large) == 0);
+    CHECK(memcmp(large, r.disk->bytes + 12288, 4096 + 512) == 0 && large[4096 + 512 + 95] == 0x85);
+    CHECK(memcmp(large + 4608 + 96, r.disk->bytes + 16384 + 608, 4000) == 0);
+    CHECK(cache_commit(r.cache, CACHE_CLEAN, true) == 0);
+    CHECK(r.n.bytes_written == 1024 + 1024 + 512 && r.disk->bytes[16384 + 512] == 0x85);
+    /* Full: only what is asked for is read, and nothing is evicted for it. */
+    for (uint64_t block = 100; block < 110; block++) {
+        CHECK(cache_get(r.cache, block * 4096, &a) == 0);
+        cache_put(r.cache, &a);
+    }
+    uint64_t held = cache_held(r.cache), bytes = r.n.bytes_read, evictions = r.n.evictions;
+    CHECK(evictions > 0 && held <= 10 * 4300);
+    uint64_t misses = r.n.misses;
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t offset = 500000 + i * 321;
+        CHECK(cache_read(r.cache, offset, back, 96) == 0);
+        CHECK(memcmp(back, r.disk->bytes + offset, 96) == 0);
+    }
+    CHECK(r.n.bytes_read == bytes + 1000 * 96 && r.n.misses >= misses + 1000);
+    CHECK(cache_held(r.cache) == held && r.n.evictions == evictions);
+    r.disk->fail_reads = true;
+    CHECK(cache_read(r.cache, 500000, back, 96) == -EIO);
+    CHECK(cache_write(r.cache, 600000, set, 96, CACHE_ENTRY, DEVICE_ENTRY_SET) == -EIO);
+    r.disk->fail_reads = false;
+    CHECK(cache_write(r.cache, 600000, set, 96, CACHE_ENTRY, DEVICE_ENTRY_SET) == 0);
+    CHECK(cache_read(r.cache, 600000 - 5, back, 106) == 0 && back[5] == 0x85 && back[100] == 0x85);
+    CHECK(back[4] == r.disk->bytes[599999] && back[101] == r.disk->bytes[600096]);
+    rig_down(&r);
+}
+
 /* ---- against a model ---- */
 
 /* Only an edit of nothing but sectors of new clusters is exempt from the order. */
@@ -588,6 +668,25 @@ static void random_fresh(struct rig *r, uint8_t *truth, bool *fresh)
     }
 }
 
+static void random_write(struct rig *r, uint8_t *truth, bool *fresh)
+{
+    static uint8_t data[700];
+    uint64_t offset = rnd(128) * 4096 + rnd(4096);
+    size_t n =
+        1 + rnd(4096 - (uint32_t)(offset % 4096) < 700 ? 4096 - (uint32_t)(offset % 4096) : 700);
+    enum cache_tier tier = (enum cache_tier)rnd(CACHE_TIERS);
+    for (size_t i = 0; i < n; i++) {
+        data[i] = (uint8_t)rnd(256);
+    }
+    int rc = cache_write(r->cache, offset, data, n, tier, DEVICE_ENTRY_SET);
+    if (rc == 0) {
+        note_edit(r->disk, fresh, offset, n, tier);
+        memcpy(truth + offset, data, n);
+    } else {
+        CHECK(rc == -EIO);
+    }
+}
+
 static void random_read(struct rig *r, const uint8_t *truth)
 {
     static uint8_t back[70000];
@@ -601,13 +700,13 @@ static void random_read(struct rig *r, const uint8_t *truth)
     CHECK(memcmp(back, truth + offset, n) == 0);
 }
 
-static void test_model(uint64_t seed, size_t budget, bool failures)
+static void test_model(uint64_t seed, size_t budget, bool failures, bool cheap)
 {
     struct rig r;
     static uint8_t truth[DISK];
     static bool fresh[SECTORS];
     state = seed;
-    rig_up(&r, DISK, 512, budget);
+    rig_up_as(&r, DISK, 512, budget, cheap ? DEVICE_CHEAP_READ : 0);
     memcpy(truth, r.disk->bytes, DISK);
     memset(fresh, 0, sizeof fresh);
     r.disk->judged = true;
@@ -615,8 +714,10 @@ static void test_model(uint64_t seed, size_t budget, bool failures)
         r.disk->fail_in = failures && rnd(3) == 0 ? 1 + rnd(6) : 0;
         uint32_t what = rnd(20);
         int rc = 0;
-        if (what < 9) {
+        if (what < 5) {
             random_edit(&r, truth, fresh);
+        } else if (what < 9) {
+            random_write(&r, truth, fresh);
         } else if (what < 10) {
             random_data(&r, truth, fresh);
         } else if (what < 11) {
@@ -753,12 +854,15 @@ int main(void)
     test_forget();
     test_amend();
     test_put_bits();
+    test_cheap_reads();
     test_sectors();
     test_tags();
     for (uint64_t seed = 1; seed <= 5; seed++) {
-        test_model(seed, 1 << 20, false);
-        test_model(seed, 20 * 4200, true);
-        test_model(seed, 0, seed % 2 == 0);
+        for (int cheap = 0; cheap < 2; cheap++) {
+            test_model(seed, 1 << 20, false, cheap);
+            test_model(seed, 20 * 4200, true, cheap);
+            test_model(seed, 0, seed % 2 == 0, cheap);
+        }
     }
     return 0;
 }

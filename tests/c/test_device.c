@@ -143,6 +143,92 @@ static void test_memory(void)
     device_unref(d);
 }
 
+/* Ranges of a memory device become dense and sparse again; what is held is what was written, but
+ * for half of a range at most. */
+static void test_memory_density(void)
+{
+    enum { SIZE = 8 << 20, CHUNK = 4096 };
+    struct device *d = memory(SIZE);
+    uint8_t *model = calloc(1, SIZE), *buffer = malloc(SIZE);
+    bool there[SIZE / CHUNK] = {false};
+
+    CHECK(model && buffer);
+    for (int i = 0; i < 6000; i++) {
+        bool fill_up = i / 1000 % 2 == 0;
+        size_t offset = (size_t)any(SIZE / 512) * 512, n = 512 * (size_t)(1 + any(64));
+        uint64_t count = 0;
+
+        n = n > SIZE - offset ? SIZE - offset : n;
+        if (any(8) < (fill_up ? 7 : 1)) {
+            fill(buffer, n, (uint8_t)any(256));
+            memcpy(model + offset, buffer, n);
+            CHECK(device_write(d, offset, buffer, n, NULL) == 0);
+            for (size_t k = offset / CHUNK; k <= (offset + n - 1) / CHUNK; k++) {
+                there[k] = true;
+            }
+        } else {
+            n = n * 8 > SIZE - offset ? SIZE - offset : n * 8;
+            memset(model + offset, 0, n);
+            CHECK(device_zero(d, offset, n, NULL) == 0);
+            for (size_t k = (offset + CHUNK - 1) / CHUNK; k < (offset + n) / CHUNK; k++) {
+                there[k] = false;
+            }
+        }
+        for (size_t k = 0; k < SIZE / CHUNK; k++) {
+            count += there[k];
+        }
+        CHECK(device_memory_held(d) >= count * CHUNK);
+        CHECK(device_memory_held(d) <= 4 * 2 * MIB + 32 * 1024 && (count > 0 || i == 0));
+        CHECK(device_memory_held(d) <= 8 * count * CHUNK + 32 * 1024);
+        offset = any(SIZE);
+        n = any(40000);
+        n = n > SIZE - offset ? SIZE - offset : n;
+        CHECK(device_read(d, offset, buffer, n) == 0 && memcmp(buffer, model + offset, n) == 0);
+    }
+    CHECK(device_read(d, 0, buffer, SIZE) == 0 && memcmp(buffer, model, SIZE) == 0);
+    CHECK(device_zero(d, 0, SIZE, NULL) == 0 && device_memory_held(d) == 0);
+    device_unref(d);
+    free(model);
+    free(buffer);
+}
+
+/* Reads of memory may begin and end anywhere, through whatever lies above it; writes may not. */
+static void test_cheap_reads(void)
+{
+    struct device *d = memory(MIB), *above[4], *file;
+    uint8_t b[4096], r[4096];
+
+    fill(b, sizeof b, 7);
+    CHECK(device_write(d, 8192, b, sizeof b, NULL) == 0);
+    CHECK(device_slice_new(d, 4096, 65536, &above[0]) == 0);
+    CHECK(device_recorder_new(above[0], &above[1]) == 0);
+    CHECK(device_faults_new(above[1], &above[2]) == 0);
+    CHECK(device_branch_new(above[2], &above[3]) == 0);
+    for (int i = 0; i < 4; i++) {
+        CHECK(device_has(above[i], DEVICE_CHEAP_READ));
+        CHECK(device_read(above[i], 4096 + 33, r, 1001) == 0 && memcmp(r, b + 33, 1001) == 0);
+        CHECK(device_read(above[i], 4096 - 3, r, 5) == 0 && r[2] == 0 && r[3] == b[0]);
+        CHECK(device_read(above[i], 65536 - 3, r, 4) == -EIO);
+        CHECK(device_write(above[i], 33, b, 512, NULL) == -EINVAL);
+        CHECK(device_write(above[i], 0, b, 33, NULL) == -EINVAL);
+    }
+    CHECK(device_write(above[3], 4096 + 512, r, 512, NULL) == 0); /* of the branch's own */
+    CHECK(device_read(above[3], 4096 + 500, r, 600) == 0 && memcmp(r, b + 500, 12) == 0);
+    CHECK(memcmp(r + 12 + 512, b + 1024, 76) == 0);
+    for (int i = 3; i >= 0; i--) {
+        device_unref(above[i]);
+    }
+    device_unref(d);
+    char path[] = "/tmp/pyexfat-device-XXXXXX";
+    CHECK(close(mkstemp(path)) == 0 && truncate(path, 65536) == 0);
+    CHECK(device_file_open(path, true, false, 0, &file) == 0);
+    CHECK(!device_has(file, DEVICE_CHEAP_READ) && device_read(file, 1, r, 512) == -EINVAL);
+    CHECK(device_branch_new(file, &above[0]) == 0 && !device_has(above[0], DEVICE_CHEAP_READ));
+    device_unref(above[0]);
+    device_unref(file);
+    CHECK(unlink(path) == 0);
+}
+
 static void test_file(void)
 {
     char path[] = "/tmp/pyexfat-device-XXXXXX", other_path[64];
@@ -452,6 +538,8 @@ int main(void)
 {
     test_arguments();
     test_memory();
+    test_memory_density();
+    test_cheap_reads();
     test_file();
     test_objects();
     test_slice();
