@@ -197,6 +197,49 @@ def test_the_filter_is_as_good_as_its_fill_and_as_small_as_promised() -> None:
     assert counted["filter_false_positives"] <= 5_000
 
 
+# ---- memory ----
+
+
+def test_a_lookup_in_a_full_cache_of_memory_reads_its_entries_and_nothing_else() -> None:
+    files = 50_000
+    device = px.Device.memory(1 << 30)
+    px.format(device, cluster_size=32768, env=env()).close()
+    policy = px.Policy(memory_budget=8 << 20)  # 2 MiB of blocks, of 5 MiB of entries
+    with px.open(device, "r+", policy=policy, env=env()) as volume:
+        volume.mkdir("/d")
+        volume.create_many("/d", [f"{n:06d}" for n in range(files)])
+        volume.sync()
+        assert volume.kind("/d/none") == 0  # the way to the directory is known from here on
+        before = volume.get_counters()
+        for n in range(0, files, 5):
+            volume.stat(f"/d/{n:06d}")
+        counted: dict[str, Any] = difference(volume.get_counters(), before)
+    assert counted["entries_visited"] == 3 * files // 5
+    assert 0 < counted["device_reads"] <= files // 5
+    assert counted["bytes_read"] <= 128 * counted["device_reads"]  # four entries
+    assert counted["evictions"] == 0
+
+
+def test_what_remains_of_a_hole_and_is_too_small_is_not_kept() -> None:
+    # Of the fifth hole of each sector one entry remains, where no set shall begin.
+    files = 10_000
+    device = px.Device.memory(64 << 20)
+    px.format(device, cluster_size=32768, env=env()).close()
+    pool = px.Pool(1 << 30)
+    with px.open(device, "r+", pool=pool, env=env()) as volume:
+        volume.mkdir("/d")
+        volume.create_many("/d", [f"{n:06d}" for n in range(files)])
+        for n in range(0, files, 2):
+            volume.unlink(f"/d/{n:06d}")
+            volume.touch(f"/d/{n:06d}")
+            if n == 0:
+                held, before = pool.held, volume.get_counters()
+        assert pool.held == held
+        counted = difference(volume.get_counters(), before)
+    assert counted["hole_hits"] == files // 2 - 1
+    assert counted["clusters_allocated"] == 0
+
+
 # ---- many directories, large directories ----
 
 

@@ -200,7 +200,7 @@ void clusters_slot_commit(struct clusters_node *dir, const struct clusters_slot 
     struct clusters_hint *h = &dir->hint;
     uint32_t used = slot->skip + need;
     if (slot->from_hole) {
-        if (slot->run > used) {
+        if (slot->run - used >= clusters_of(dir->base.volume)->least_run) {
             names_hole_add(dir->names, slot->index + used, slot->run - used);
         }
     } else {

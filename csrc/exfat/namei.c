@@ -131,6 +131,7 @@ int exfat_create(struct volume_node *dir, const char *s, size_t length, enum vol
     if (rc < 0 || (rc = exfat_mark_dirty(&x->heap)) < 0 || (rc = clusters_node_new(v, &n)) < 0) {
         return rc;
     }
+    names_expect(d->names, name.hash);
     n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
     n->attributes |= kind == VOLUME_DIRECTORY ? VOLUME_ATTR_DIRECTORY : VOLUME_ARCHIVE;
     clusters_stamp_all(n);

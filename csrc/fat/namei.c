@@ -220,6 +220,7 @@ int fat_create(struct volume_node *dir, const char *s, size_t length, enum volum
     if (rc < 0 || (rc = fat_mark_dirty(&f->heap)) < 0 || (rc = clusters_node_new(v, &n)) < 0) {
         return rc;
     }
+    names_expect(d->names, name.hash);
     n->attributes = (uint16_t)(attributes & VOLUME_SETTABLE_ATTRIBUTES);
     n->attributes |= kind == VOLUME_DIRECTORY ? VOLUME_ATTR_DIRECTORY : VOLUME_ARCHIVE;
     clusters_stamp_all(n);

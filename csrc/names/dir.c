@@ -29,12 +29,13 @@ enum names_answer names_lookup(struct names_dir *d, uint64_t hash)
     d->filtered = false;
     if (d->index_complete) {
         uint32_t cursor = 0, position;
-        if (names_index_next(&d->index, names_tag(hash), &cursor, &position)) {
-            n->index_hits++;
-            return NAMES_CANDIDATES;
+        if (d->hitting) {
+            names_index_fetch(&d->index, names_tag(hash));
         }
-        n->index_misses++;
-        return NAMES_ABSENT;
+        d->hitting = names_index_next(&d->index, names_tag(hash), &cursor, &position);
+        n->index_hits += d->hitting;
+        n->index_misses += !d->hitting;
+        return d->hitting ? NAMES_CANDIDATES : NAMES_ABSENT;
     }
     if (d->filter_complete) {
         n->filter_tests++;
@@ -76,6 +77,7 @@ static bool index_worth_building(struct names_dir *d, uint32_t entries)
 bool names_build_begin(struct names_dir *d, uint32_t entries)
 {
     names_build_abort(d);
+    d->entries = entries;
     if (names_policy_of(d)->filter && !d->filter_complete) {
         d->building_filter = names_filter_make(d, names_filter_size(entries));
     }
@@ -158,9 +160,17 @@ static void index_refused(struct names_dir *d, uint32_t tag, uint32_t entries)
     }
 }
 
+void names_expect(struct names_dir *d, uint64_t hash)
+{
+    if (d->index_complete) {
+        names_index_fetch(&d->index, names_tag(hash));
+    }
+}
+
 void names_added(struct names_dir *d, uint64_t hash, uint32_t position, uint32_t entries)
 {
     uint32_t tag = names_tag(hash);
+    d->entries = entries;
     add_to_filter(d, tag, entries);
     if ((d->index_complete || d->building_index) &&
         names_index_add(d, tag, position) != NAMES_DONE) {

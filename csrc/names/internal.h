@@ -9,7 +9,9 @@
 #define NAMES_FILTER_MIN 512u
 #define NAMES_FILTER_MAX (4u << 20)
 #define NAMES_SEGMENTS 256u
-#define NAMES_HOLES_MAX 65536u
+#define NAMES_HOLES_MAX 65536u /* runs */
+#define NAMES_HOLES_LEAF 63u   /* runs in a leaf: a node is 512 bytes */
+#define NAMES_HOLES_INNER 31u
 
 struct names_filter {
     uint8_t *bits; /* NULL: none */
@@ -17,26 +19,47 @@ struct names_filter {
     size_t limit; /* bits set at which it is dropped */
 };
 
-struct names_segment {
-    uint64_t *slots; /* tag << 32 | position + 1; 0: empty */
-    uint32_t capacity, count;
+struct names_arena {
+    uint8_t *p;
+    size_t bytes; /* accounted */
+    bool region;  /* of large pages, with space to grow into */
 };
 
 struct names_index {
-    struct names_segment *segments; /* one, or NAMES_SEGMENTS by the tag's high bits; NULL: none */
-    uint32_t segment_count;
-    size_t bytes; /* of all tables */
+    struct names_arena slots; /* tag << 32 | position + 1 */
+    struct names_arena marks; /* a byte a slot; 0: empty */
+    uint32_t segments;        /* 0: none; 1; or NAMES_SEGMENTS by the tag's high bits */
+    uint32_t capacity;        /* slots of a segment */
+    uint32_t unmoved,
+        old_capacity; /* segments before `unmoved` are where they were before growth */
+    uint32_t count;
+    bool broken;               /* by growth that failed: it does not find all names any more */
+    struct names_arena counts; /* of each segment, when there are many */
 };
 
-struct names_hole {
-    uint32_t position, count;
-    uint32_t bound;       /* no run in the subtree by position is longer */
-    uint32_t child[2][2]; /* of the tree by position and the tree by size: left, right; 0: none */
+struct names_leaf {
+    uint32_t position[NAMES_HOLES_LEAF], count[NAMES_HOLES_LEAF];
+};
+
+struct names_inner {
+    uint32_t first[NAMES_HOLES_INNER]; /* sorted; no run in the child is before it */
+    uint32_t most[NAMES_HOLES_INNER], least[NAMES_HOLES_INNER]; /* lengths of runs in the child */
+    uint32_t child[NAMES_HOLES_INNER];
+};
+
+struct names_node {
+    uint32_t n; /* runs or children; the next free node when it is free */
+    union {
+        struct names_leaf leaf;
+        struct names_inner inner;
+    } u;
 };
 
 struct names_holes {
-    struct names_hole *v; /* v[0] is not a run; free ones are linked by child[0][0] */
-    uint32_t capacity, used, free, root[2];
+    struct names_node *v; /* v[0] is none */
+    uint32_t capacity, used, free, free_count;
+    uint32_t root, height; /* height 0: the root is a leaf */
+    uint32_t runs;
     uint32_t forgotten; /* the longest run that was not kept since the last complete walk */
     uint32_t missing;   /* the longest run that was not kept up to that walk's end */
     bool known;         /* there was a complete walk */
@@ -55,8 +78,10 @@ struct names_dir {
     bool filter_complete, index_complete;
     bool building_filter, building_index;
     bool filtered;       /* the last look-up was let through by the filter */
+    bool hitting;        /* the last look-up found a name in the index: so may the next */
     size_t index_want;   /* what an index would have needed when it was refused, 0: it was not */
     uint32_t refused_at; /* the directory's size then */
+    uint32_t entries;    /* the directory's size, as it was told last */
 };
 
 /* The part of a name's hash that tables keep: a filter can be made again from an index. */
@@ -75,6 +100,11 @@ bool names_could_hold(const struct names_dir *d,
                       size_t bytes); /* were the tables of all idle others given up */
 const struct names_policy *names_policy_of(const struct names_dir *d);
 
+/* arena.c */
+bool names_arena_grow(struct names_dir *d, struct names_arena *a, size_t bytes); /* with zeros */
+void names_arena_cut(struct names_dir *d, struct names_arena *a, size_t bytes);
+void names_arena_free(struct names_dir *d, struct names_arena *a);
+
 /* filter.c */
 size_t names_filter_size(uint32_t entries);
 bool names_filter_make(struct names_dir *d, size_t bytes);
@@ -90,6 +120,8 @@ enum names_result names_index_add(struct names_dir *d, uint32_t tag, uint32_t po
 enum names_result names_index_remove(struct names_index *x, uint32_t tag, uint32_t position);
 bool names_index_next(const struct names_index *x, uint32_t tag, uint32_t *cursor,
                       uint32_t *position);
+/* Has the processor fetch the slot, which will be looked at or filled. */
+void names_index_fetch(const struct names_index *x, uint32_t tag);
 void names_index_free(struct names_dir *d);
 /* Ends the index and makes a filter of its names within the memory it had; without memory for that,
  * no filter. */

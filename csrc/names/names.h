@@ -87,6 +87,8 @@ void names_removed(struct names_dir *d, uint64_t hash, uint32_t position);
 void names_moved(struct names_dir *d, uint64_t hash, uint32_t from, uint32_t to);
 /* A name's set may or may not have reached the disk: call before any roll-back. */
 void names_uncertain(struct names_dir *d);
+/* A name with this hash is about to be added: what that takes is fetched from memory meanwhile. */
+void names_expect(struct names_dir *d, uint64_t hash);
 bool names_index_complete(const struct names_dir *d);
 bool names_filter_present(const struct names_dir *d);
 size_t names_filter_bytes(const struct names_dir *d);
