@@ -213,7 +213,7 @@ int volume_walk(struct volume *v, const char *path, struct volume_walk *w)
         start--;
     w->slash = end < whole;
     const char *name = path + start;
-    struct volume_node *dir;
+    struct volume_node *dir = NULL;
     int rc = walk_directory(v, path, start, &dir);
     if (rc < 0)
         return rc;
