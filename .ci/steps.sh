@@ -178,7 +178,7 @@ step_coverage() {
     CC=gcc PYEXFAT_COVERAGE=1 venv coverage '.[cli,test,peers]' gcovr
     local bin=$logs/coverage/bin
     make -s -j"$jobs" ctest COV=1 CC=gcc
-    "$bin/pytest" -q -p no:cacheprovider -n "$jobs" -m "not guest"
+    HYPOTHESIS_PROFILE=slow "$bin/pytest" -q -p no:cacheprovider -n "$jobs" -m "not guest"
     "$bin/gcovr" --root . --filter csrc/ --exclude-unreachable-branches --sort uncovered-number \
         --txt - --fail-under-line 90 build/coverage build/python-gcc-coverage | tee "$logs/coverage.txt"
     sed -n 's/^TOTAL */@@ line coverage of csrc: lines, executed, share: /p' "$logs/coverage.txt"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from conftest import require_tool
 
 import pyexfat as px
 from pyexfat.bench import fat_peers, io, peers, scale, seeds
@@ -313,8 +313,7 @@ def test_peers_on_fat_say_why_they_did_not_run(
 
 
 def test_mtools_makes_the_files_that_ours_makes(tmp_path: Path) -> None:
-    if shutil.which("mcopy") is None:
-        pytest.skip("mtools are not installed")
+    require_tool("mcopy")
     for number, name in enumerate(("mtools", "pyexfat")):
         folder = tmp_path / str(number)
         folder.mkdir()
