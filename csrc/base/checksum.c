@@ -6,7 +6,7 @@
 uint16_t base_ror16_sum(uint16_t sum, const uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        sum = (uint16_t)((sum << 15 | sum >> 1) + p[i]);
+        sum = base_ror16_add(sum, p[i]);
     }
     return sum;
 }

@@ -12,8 +12,7 @@ void exfat_name_finish(const struct exfat *x, struct exfat_name *name)
     for (uint32_t i = 0; i < name->length; i++) {
         uint16_t u = exfat_upcase_unit(&x->upcase, name->unit[i]);
         name->upper[i] = u;
-        sum = (uint16_t)((sum << 15 | sum >> 1) + (u & 0xFF));
-        sum = (uint16_t)((sum << 15 | sum >> 1) + (u >> 8));
+        sum = base_ror16_add(base_ror16_add(sum, u & 0xFF), u >> 8);
     }
     name->hash16 = sum;
     name->hash = base_hash64(name->upper, name->length * sizeof name->upper[0], x->hash_seed);

@@ -53,6 +53,7 @@ static void test_checksums(void)
     CHECK(base_crc32(0, digits, 0) == 0);
     CHECK(base_ror16_sum(0, two, 2) == 0x8001);       /* 1 turned right is 8000, plus 1 */
     CHECK(base_ror16_sum(0, ff, 2) == 0x807F + 0xFF); /* FF turned right is 807F */
+    CHECK(base_ror16_sum(0xFFFF, two, 1) == 0);       /* all ones stay all ones, plus 1 wraps */
     CHECK(base_ror32_sum(0, two, 2) == 0x80000001);
     CHECK(base_ror32_sum(0xFFFFFFFF, two, 1) == 0); /* all ones stay all ones, plus 1 wraps */
     CHECK(base_hash64("a", 1, 0) != base_hash64("b", 1, 0));
