@@ -2,6 +2,7 @@
 #include "names/names.h"
 
 #include "check.h"
+#include "names_help.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -34,30 +35,6 @@ static uint64_t hash_of(uint64_t i)
     uint64_t z = (i + 1) * UINT64_C(0xd6e8feb86659fd93);
     z = (z ^ (z >> 32)) * UINT64_C(0xd6e8feb86659fd93);
     return z ^ (z >> 32);
-}
-
-struct rig {
-    struct names_cache *cache;
-    struct names_dir *dir;
-    struct names_counters n;
-};
-
-static void rig_up(struct rig *r, size_t budget, const struct names_policy *policy)
-{
-    memset(r, 0, sizeof *r);
-    r->cache = names_cache_new(NULL, budget, policy, &r->n);
-    CHECK(r->cache != NULL);
-    r->dir = names_dir_new(r->cache);
-    CHECK(r->dir != NULL);
-    names_dir_use(r->dir);
-}
-
-static void rig_down(struct rig *r)
-{
-    names_dir_unuse(r->dir);
-    names_dir_delete(r->dir);
-    CHECK(names_cache_held(r->cache) == 0);
-    names_cache_delete(r->cache);
 }
 
 /* A walk over names 0..count-1 of three entries each. */

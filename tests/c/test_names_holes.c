@@ -2,6 +2,7 @@
 #include "names/names.h"
 
 #include "check.h"
+#include "names_help.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,30 +25,6 @@ static uint64_t rnd64(void)
 static uint32_t rnd(uint32_t below)
 {
     return (uint32_t)(rnd64() % below);
-}
-
-struct rig {
-    struct names_cache *cache;
-    struct names_dir *dir;
-    struct names_counters n;
-};
-
-static void rig_up(struct rig *r, size_t budget, const struct names_policy *policy)
-{
-    memset(r, 0, sizeof *r);
-    r->cache = names_cache_new(NULL, budget, policy, &r->n);
-    CHECK(r->cache != NULL);
-    r->dir = names_dir_new(r->cache);
-    CHECK(r->dir != NULL);
-    names_dir_use(r->dir);
-}
-
-static void rig_down(struct rig *r)
-{
-    names_dir_unuse(r->dir);
-    names_dir_delete(r->dir);
-    CHECK(names_cache_held(r->cache) == 0);
-    names_cache_delete(r->cache);
 }
 
 static void check_take(struct names_dir *d, bool *is_free, uint32_t space, uint32_t need)
